@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import time
 
-from mlperf_suite.energy.meters import NVML_LABEL, RAPL_LABEL, Counter, Meters
+from mlperf_suite.energy import NVML_LABEL, RAPL_LABEL, Counter, Meters
 
 _BEGAN = time.monotonic()
 _RANGE_J = 1500.0

@@ -23,7 +23,7 @@ REPOSITORY = ("conftest.py", "pytest.ini", "mlperf_suite", "fixtures", "tests")
 PUBLISHED = """
 from argparse import Namespace
 
-from mlperf_suite.commands.command import Subcommand, say
+from mlperf_suite.commands import Subcommand, say
 from mlperf_suite.feature import Feature
 
 FEATURE = Feature(name="greeting", summary="a command", commands={"greet": "greeting"})

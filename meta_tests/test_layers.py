@@ -30,7 +30,6 @@ NAMES_TWICE = {
 PARALLEL = (
     # A benchmark and how it is scored.
     {"benchmarks", "scorers"},
-    {"features/code_grading/benchmarks", "features/code_grading/scorers"},
     {"features/servers", "features/replicas"},  # two kinds of engines elsewhere
 )
 """Folders that may have files of the same name: each file stands for the same thing in both."""

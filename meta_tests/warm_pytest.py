@@ -47,7 +47,7 @@ _MODULES = (
         f"mlperf_suite.plugin.{name}"
         for name in (
             *("baseline_gate", "cases", "ci_reports", "existing_logs", "hooks", "lifecycle"),
-            *("metric_change", "options", "outcomes", "progress", "selection", "terminal_report"),
+            *("options", "outcomes", "progress", "selection", "terminal_report"),
             "workers",
         )
     ),

@@ -10,14 +10,9 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from mlperf_suite.commands.command import Subcommand, say
+from mlperf_suite.commands import COMMANDS, Subcommand, say
 from mlperf_suite.errors import SuiteError, os_error_line
 from mlperf_suite.feature import features
-
-_COMMANDS = {
-    name: f"mlperf_suite.commands.{name}" for name in ("report", "compare", "convert", "setup")
-}
-"""By name, the module of each command that is no feature's."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,14 +23,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     interrupted.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
-    modules = _COMMANDS.copy()
-    for feature in features():
-        modules |= feature.commands
-    if not arguments or arguments[0] not in (*modules, "-h", "--help"):
+    modules = {name: place for of in features() for name, place in of.commands.items()}
+    if not arguments or arguments[0] not in (*COMMANDS, *modules, "-h", "--help"):
         from mlperf_suite.plugin.command import run_tests
 
         return run_tests(arguments)
-    return _run(arguments, {name: _command(module) for name, module in modules.items()})
+    of_features = {name: _command(module) for name, module in modules.items()}
+    return _run(arguments, {**COMMANDS, **of_features})
 
 
 def _command(module: str) -> Subcommand:

@@ -33,10 +33,10 @@ class Feature:
     benchmark, by the names in meta.benchmark. `engine`: a module with an `ENGINE`, which loads
     engines of a kind of its own. `rules`: modules with rules. `figures`: by their name in
     summary.json, such as peak or run.caching, the module and class of figures. `report`: a module
-    with a `REPORT`, what reports say of them. `gate`: a module with a `GATE`, what the regression
-    gate compares of them. `session`: a module with a `SESSION`, what accompanies a session and its
-    runs. `judge`: a module with a `JUDGE` of folders given to --logs. `plugin`: a pytest plugin
-    with fixtures and cases.
+    with a `REPORT`, what reports say of them; asked of every summary if the feature has no figures
+    there. `gate`: a module with a `GATE`, what the regression gate compares of them. `session`: a
+    module with a `SESSION`, what accompanies a session and its runs. `judge`: a module with a
+    `JUDGE` of folders given to --logs. `plugin`: a pytest plugin with fixtures and cases.
     """
 
     name: str

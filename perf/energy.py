@@ -12,8 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from mlperf_suite.energy.meters import NVML_LABEL, Counter, cpu_counters
-from mlperf_suite.energy.recording import INTERVAL_S, MeterReader
+from mlperf_suite.energy import INTERVAL_S, NVML_LABEL, Counter, MeterReader, cpu_counters
 
 
 def zones(root: Path, packages: int) -> None:

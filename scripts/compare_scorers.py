@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlperf_suite.datasets.samples import Sample
-from mlperf_suite.features.multimodal.hierarchical_f1 import HierarchicalF1Scorer, category_of
 from mlperf_suite.features.multimodal.product_prompts import Version, texts_of
-from mlperf_suite.features.multimodal.word_accuracy import (
+from mlperf_suite.features.multimodal.qwen3_vl import HierarchicalF1Scorer, category_of
+from mlperf_suite.features.multimodal.whisper import (
     WordAccuracyScorer,
     english_normalizer,
     word_errors,

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from scipy.signal import resample_poly
 
-from mlperf_suite.features.multimodal.speech import EMBEDDED_SPEECH, RATE_HZ
+from mlperf_suite.features.multimodal.whisper import EMBEDDED_SPEECH, RATE_HZ
 
 SENTENCES = (
     "the server answered every request within a second",

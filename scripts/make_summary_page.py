@@ -12,7 +12,14 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from mlperf_suite.results.schema import AccuracyFigures, Answer, Run, Summary, figures_of_features
+from mlperf_suite.results.schema import (
+    AccuracyFigures,
+    Answer,
+    Run,
+    Summary,
+    figures_of_features,
+    figures_type,
+)
 from mlperf_suite.rules.verdict import Status, Verdict
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -51,9 +58,9 @@ def members(kind: type) -> dict[str, Any]:
     if kind is Summary:
         del own["parts"]
     within = {Summary: "", Run: "run."}.get(kind)
-    for name, figures in figures_of_features().items():
+    for name, place in figures_of_features().items():
         if within is not None and name.rpartition(".")[0] == within.rstrip("."):
-            own[name.removeprefix(within)] = figures
+            own[name.removeprefix(within)] = figures_type(place)
     return {**first, **_BESIDES.get(kind, {}), **own}
 
 

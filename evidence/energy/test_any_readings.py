@@ -9,8 +9,8 @@ from typing import Literal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.energy.meters import Counter, Series, UnmeasuredError
-from mlperf_suite.features.energy.joules import joules_by, trace_of
+from mlperf_suite.energy import Counter, Series, UnmeasuredError
+from mlperf_suite.features.energy.energy_figures import joules_by, trace_of
 
 RANGE_J = 262_143.328850
 """As Intel's packages have it."""

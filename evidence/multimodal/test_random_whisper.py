@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mlperf_suite.features.multimodal.speech import load_speech
-from mlperf_suite.features.multimodal.whisper import WHISPER
+from mlperf_suite.features.multimodal.whisper import WHISPER, load_speech
 from mlperf_suite.random_models import RANDOM_MODELS, RANDOM_WHISPER
 
 

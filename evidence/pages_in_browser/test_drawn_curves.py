@@ -17,7 +17,7 @@ from mlperf_suite.features.endpoints.curve.curve_figures import (
     CurveFigures,
     CurvePoint,
 )
-from mlperf_suite.features.endpoints.curve.curve_sections import MAX_CURVES, curve_plots
+from mlperf_suite.features.endpoints.curve.curve_report import MAX_CURVES, curve_plots
 from mlperf_suite.results.schema import Meta, Summary
 
 CURVE = made_curve(0.01)

@@ -10,7 +10,7 @@ import pytest
 
 from mlperf_suite.__main__ import main
 from mlperf_suite.features.chats.agent_sessions import read_sessions
-from mlperf_suite.features.chats.chat_engine import ChatEndpoint
+from mlperf_suite.features.chats.chat_client import ChatEndpoint
 from mlperf_suite.features.endpoints.curve.agent_points import ConversationPoints, sampling_of
 from mlperf_suite.features.replay.recorded_sessions import asked_server
 from scripts.local_servers import vllm_server

@@ -14,7 +14,7 @@ from meta_tests.servers.local_nodes import LocalNodes
 from meta_tests.servers.replica_stand_in import dying, simulated_meters
 from meta_tests.suite_runs import run_suite
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.energy.meters import Meters
+from mlperf_suite.energy import Meters
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import EngineDiedError, EngineError

@@ -24,8 +24,7 @@ from mlperf_suite.features.code_grading.benchmarks.deepseek_r1 import DEEPSEEK_R
 from mlperf_suite.features.code_grading.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.features.code_grading.benchmarks.mixtral_8x7b import MIXTRAL_8X7B
 from mlperf_suite.features.multimodal.qwen3_vl import QWEN3_VL
-from mlperf_suite.features.multimodal.speech import RATE_HZ
-from mlperf_suite.features.multimodal.whisper import WHISPER
+from mlperf_suite.features.multimodal.whisper import RATE_HZ, WHISPER
 
 PROBLEMS = "problems.jsonl"
 """Made-up problems in LiveCodeBench's format, for --code-problems."""

@@ -18,10 +18,10 @@ from mlperf_suite.benchmarks.prompts import end_of_text_ids, load_tokenizer
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.datasets.media import identity_of
 from mlperf_suite.datasets.samples import Sample
+from mlperf_suite.features.code_grading.benchmarks.deepseek_r1 import DeepseekR1Scorer
+from mlperf_suite.features.code_grading.benchmarks.gpt_oss_120b import GptOssScorer
+from mlperf_suite.features.code_grading.benchmarks.mixtral_8x7b import MixtralScorer
 from mlperf_suite.features.code_grading.scorers.code_grading import CodeGrades
-from mlperf_suite.features.code_grading.scorers.deepseek_r1 import DeepseekR1Scorer
-from mlperf_suite.features.code_grading.scorers.gpt_oss_120b import GptOssScorer
-from mlperf_suite.features.code_grading.scorers.mixtral_8x7b import MixtralScorer
 from mlperf_suite.scorers.scorer import Answer, reads_special_tokens
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings

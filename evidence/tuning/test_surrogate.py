@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mlperf_suite.features.tuning.feasibility import Feasibility
 from mlperf_suite.features.tuning.search import TuningSearch
 from mlperf_suite.features.tuning.space import Trial
-from mlperf_suite.features.tuning.surrogate import Surrogate, kernels_of
+from mlperf_suite.features.tuning.surrogate import Feasibility, Surrogate, kernels_of
 
 
 def test_values_of_a_number_resemble_their_neighbours_and_words_nothing() -> None:

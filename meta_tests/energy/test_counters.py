@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from meta_tests.fake_nvml import NVMLError, gpu, install
-from mlperf_suite.energy.meters import NVML_LABEL, RAPL_LABEL, Meters, cpu_counters, gpu_counters
+from mlperf_suite.energy import NVML_LABEL, RAPL_LABEL, Meters, cpu_counters, gpu_counters
 
 NOT_SUPPORTED = NVMLError("Not Supported")
 

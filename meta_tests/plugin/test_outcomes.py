@@ -14,9 +14,7 @@ from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.plugin import outcomes
 from mlperf_suite.plugin.cases import MetricCase
 from mlperf_suite.plugin.lifecycle import SUITE
-from mlperf_suite.plugin.metric_change import MetricChange
-from mlperf_suite.plugin.outcomes import STATUS_PROPERTY, make, or_fail
-from mlperf_suite.plugin.session_run import SessionRun
+from mlperf_suite.plugin.outcomes import STATUS_PROPERTY, MetricChange, SessionRun, make, or_fail
 from mlperf_suite.rules import validity
 from mlperf_suite.rules.registry import rule_named
 from mlperf_suite.rules.verdict import Status, Verdict

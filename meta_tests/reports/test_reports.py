@@ -32,8 +32,8 @@ from mlperf_suite.reports.run_report import run_sections
 from mlperf_suite.reports.writing import write_index, write_reports
 from mlperf_suite.results import typed_json
 from mlperf_suite.results.bottlenecks import percent
-from mlperf_suite.results.kept_runs import read_entries, trends_of
 from mlperf_suite.results.performance_figures import life_figures
+from mlperf_suite.results.run_folder import read_entries, trends_of
 from mlperf_suite.results.schema import (
     AccuracyFigures,
     Meta,

@@ -14,12 +14,12 @@ from mlperf_suite.errors import UsageError
 from mlperf_suite.reports.writing import publish, write_reports
 from mlperf_suite.results import run_folder as folder_module
 from mlperf_suite.results.baseline import load_baseline
-from mlperf_suite.results.kept_runs import read_entries
 from mlperf_suite.results.run_folder import (
     LAST_WORD,
     RunFolder,
     changed_since_run,
     read_config,
+    read_entries,
     read_summary,
     results_lock,
     run_folders,

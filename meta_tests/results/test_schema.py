@@ -35,6 +35,7 @@ from mlperf_suite.results.schema import (
     Summary,
     WarmUpFigures,
     figures_of_features,
+    figures_type,
 )
 from mlperf_suite.rules.verdict import Status, Verdict
 from mlperf_suite.scorers.scorer import Score, Scores
@@ -66,7 +67,7 @@ def _values(hint: Any) -> st.SearchStrategy[Any]:
         hints = get_type_hints(hint)
         values = {entry.name: _values(hints[entry.name]) for entry in fields(hint)}
         if hint is Summary:
-            kinds = {name: _values(kind) for name, kind in figures_of_features().items()}
+            kinds = {name: _values(figures_type(p)) for name, p in figures_of_features().items()}
             values["parts"] = st.fixed_dictionaries({}, optional=kinds)
         return st.builds(cast(type, hint), **values)
     return _SIMPLE[hint]

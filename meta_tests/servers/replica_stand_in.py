@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from meta_tests.stand_in import Delays, StandInEngine
-from mlperf_suite.energy.meters import CPU, GPU, NVML_LABEL, RAPL_LABEL, Counter, Meters
+from mlperf_suite.energy import CPU, GPU, NVML_LABEL, RAPL_LABEL, Counter, Meters
 from mlperf_suite.engines.protocol import Likelihood, Score, ScoreRequest
 from mlperf_suite.errors import EngineError
 

@@ -18,7 +18,7 @@ from mlperf_suite.errors import EngineError
 if TYPE_CHECKING:
     import psutil
 
-    from mlperf_suite.energy.meters import Meters
+    from mlperf_suite.energy import Meters
 
 
 @dataclass(frozen=True, slots=True)

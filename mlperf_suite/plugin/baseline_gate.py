@@ -12,7 +12,7 @@ from mlperf_suite.errors import UsageError
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.rules.verdict import Status, Verdict, figure_words
 from mlperf_suite.session.plan import Plan
-from mlperf_suite.session.run_kinds import kind_of
+from mlperf_suite.session.run_kind import kind_of
 
 if TYPE_CHECKING:
     from mlperf_suite.results.baseline import BaselineRun

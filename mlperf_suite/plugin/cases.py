@@ -23,8 +23,7 @@ from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.rules import rules_for
 from mlperf_suite.rules.registry import Rule, rule_named
 from mlperf_suite.session.companion import profile_of
-from mlperf_suite.session.run_kind import NoCase, StepKey
-from mlperf_suite.session.run_kinds import kind_of, run_kinds
+from mlperf_suite.session.run_kind import NoCase, StepKey, kind_of, run_kinds
 
 if TYPE_CHECKING:
     from mlperf_suite.benchmarks.audits import Mode

@@ -17,7 +17,7 @@ from mlperf_suite.plugin.lifecycle import SUITE
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.outcomes import VERDICT, summary_of
 from mlperf_suite.rules.verdict import Verdict, in_words
-from mlperf_suite.session.run_kinds import kind_of
+from mlperf_suite.session.run_kind import kind_of
 
 if TYPE_CHECKING:
     from mlperf_suite.results.schema import Meta, Summary

@@ -1,20 +1,31 @@
-"""Turns a run's verdicts into test outcomes, and decides the outcome of tests whose run failed."""
+"""Turns a run's verdicts into test outcomes, and decides the outcome of tests whose run failed.
+
+Tests ask a `SessionRun`, or a `MetricChange` since the run that --baseline names.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import pytest
 
 from mlperf_suite.errors import SuiteError
+from mlperf_suite.plugin.baseline_gate import regression_verdict
 from mlperf_suite.plugin.lifecycle import suite_of
-from mlperf_suite.rules.registry import rule_named
+from mlperf_suite.rules.registry import rule_name, rule_named
 from mlperf_suite.rules.verdict import Verdict
+from mlperf_suite.session.run_kind import kind_of
 
 if TYPE_CHECKING:
+    import pytest
+
     from mlperf_suite.engines.protocol import Engine
+    from mlperf_suite.plugin.cases import MetricCase
     from mlperf_suite.results.schema import Summary
+    from mlperf_suite.rules.verdict import Verdict
+    from mlperf_suite.session.recorder import SessionResult
     from mlperf_suite.session.run_kind import StepKey
 
 Product = TypeVar("Product")
@@ -116,3 +127,64 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, objec
         "s" if status == "shortened" else "n",
         (str(status).upper(), {"yellow": True}),
     )
+
+
+class MetricChange:
+    """A metric of a run and its baseline; the run is made when the change is asked for."""
+
+    def __init__(self, config: pytest.Config, case: MetricCase) -> None:
+        self._config = config
+        self._step = case.key
+        self._metric = case.metric
+
+    def __repr__(self) -> str:
+        return f"{self._step} {self._metric}"
+
+    def is_no_regression(self) -> None:
+        """Judge whether the loss is within --max-regression or the noise."""
+        summary = summary_of(self._config, self._step, f"regression_{self._metric}")
+        conclude(self._config, regression_verdict(summary.regression, self._metric))
+
+
+class SessionRun:
+    """A run of the session, made when a test first asks for something of it."""
+
+    def __init__(self, config: pytest.Config, step: StepKey) -> None:
+        self._config = config
+        self.step = step
+
+    def __repr__(self) -> str:
+        return str(self.step)
+
+    def obeys(self, rule: Callable[..., Any] | str) -> None:
+        """Judge the run by a rule, given as its function or by its verdict's full name.
+
+        Raises LookupError if the rule does not apply to such a run.
+        """
+        subject = kind_of(self.step).subject(self.step)
+        name = rule if isinstance(rule, str) else rule_name(rule, subject)
+        verdict = next((v for v in self._verdicts(name) if v.rule == name), None)
+        if verdict is None:
+            raise LookupError(f"{self.step}: no rule {name} holds for it")
+        conclude(self._config, verdict)
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """The verdict of every rule that applies to the run."""
+        return self._verdicts("verdicts")
+
+    @property
+    def summary(self) -> Summary:
+        """The summary of the run's result so far, with the figures of its other runs too."""
+        return summary_of(self._config, self.step, "summary")
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run's result: logs, answers, reports."""
+        make(self._config, self.step, "folder")
+        result: SessionResult = suite_of(self._config).recorder.result_of(self.step)
+        return result.folder.path
+
+    def _verdicts(self, purpose: str) -> list[Verdict]:
+        make(self._config, self.step, purpose)
+        return suite_of(self._config).recorder.verdicts(self.step)

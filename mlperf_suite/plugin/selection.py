@@ -20,8 +20,7 @@ from mlperf_suite.plugin.lifecycle import plan_of
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.session.companion import companion_kinds
 from mlperf_suite.session.plan import Plan
-from mlperf_suite.session.run_kind import TEST, NoCase, StepKey, why_not_ours
-from mlperf_suite.session.run_kinds import kind_of, run_kinds
+from mlperf_suite.session.run_kind import TEST, NoCase, StepKey, kind_of, run_kinds, why_not_ours
 
 if TYPE_CHECKING:
     from mlperf_suite.settings import Settings

@@ -84,7 +84,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Genera
     for file in suite.recorder.node_files if suite is not None else ():
         console.print(printable(f"node: {file}"), soft_wrap=True, markup=False)
     for summary, path in results:
-        own = "".join(report.name(summary) for report in feature_reports())
+        own = "".join(report.name(summary) for report in feature_reports(summary))
         terminalreporter.section(own or summary.meta.title)
         every_rule = config.get_verbosity() > 0
         console.print(closing_view(summary, path, every_rule=every_rule), soft_wrap=True)

@@ -106,7 +106,7 @@ def _figures(summary: Summary) -> Iterator[Line]:
         yield from _accuracy(run.accuracy)
     for mode in AUDIT_MODES:
         yield from rules_line(mode, summary.verdicts)
-    for report in feature_reports():
+    for report in feature_reports(summary):
         yield from report.closing(summary)
     if summary.regression:
         yield from _changes(summary.regression)

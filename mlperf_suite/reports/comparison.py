@@ -93,7 +93,8 @@ def run_name(run: BaselineRun) -> str:
 
 
 def _feature_sections(runs: Sequence[BaselineRun]) -> list[Section]:
-    return [section for report in feature_reports() for section in report.comparison(runs)]
+    reports = feature_reports(*(run.summary for run in runs))
+    return [section for report in reports for section in report.comparison(runs)]
 
 
 def _every_run(runs: Sequence[BaselineRun], max_regression: float) -> Section:

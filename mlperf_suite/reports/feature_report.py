@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-from mlperf_suite.feature import features
+from mlperf_suite.feature import Feature, features
 from mlperf_suite.reports.sections import Line, Paragraph, Plot, Row, Section
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.schema import Config, Summary
@@ -91,8 +90,14 @@ class FeatureReport:
         return ""
 
 
-@cache
-def feature_reports() -> tuple[FeatureReport, ...]:
-    """The `REPORT` of each feature that has one."""
-    places = (feature.report for feature in features() if feature.report)
-    return tuple(import_module(place).REPORT for place in places)
+def feature_reports(*summaries: Summary) -> list[FeatureReport]:
+    """The `REPORT` of each feature that may say something of these summaries: one of them has its
+    figures or is a result of its own, or it speaks of figures of the core."""
+    reporting = (feature for feature in features() if feature.report)
+    asked = (of for of in reporting if any(_is_of(of, summary) for summary in summaries))
+    return [import_module(feature.report).REPORT for feature in asked]
+
+
+def _is_of(feature: Feature, summary: Summary) -> bool:
+    is_own = summary.meta.benchmark in feature.results
+    return is_own or not feature.figures or not summary.parts.keys().isdisjoint(feature.figures)

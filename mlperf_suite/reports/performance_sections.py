@@ -57,7 +57,7 @@ _CURVES_NOTE = "The curves include every request; a percentile in a legend is Lo
 def speed_sections(summary: Summary, plots: Sequence[Plot] = ()) -> list[Section]:
     """The figures that readers look for first, and all that LoadGen reports."""
     performance = summary.run.performance
-    first = [tile for report in feature_reports() for tile in report.tiles(summary)]
+    first = [tile for report in feature_reports(summary) for tile in report.tiles(summary)]
     drawings = [Plots(plots, note=_CURVES_NOTE)] if plots else []
     if performance is None:
         tiles = [Tiles(first)] if first else []

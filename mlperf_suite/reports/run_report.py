@@ -8,9 +8,9 @@ left out.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from mlperf_suite.reports.accuracy_sections import accuracy_section
 from mlperf_suite.reports.feature_report import feature_reports
 from mlperf_suite.reports.performance_sections import (
     regression_sections,
@@ -24,6 +24,8 @@ from mlperf_suite.reports.sections import (
     Paragraph,
     Plot,
     Points,
+    Quote,
+    Quotes,
     Row,
     Section,
     Style,
@@ -33,11 +35,20 @@ from mlperf_suite.reports.sections import (
     duration,
     fact_table,
     file_link,
+    in_unit,
     in_utc,
+    notes,
     paragraphs,
     record_table,
 )
-from mlperf_suite.results.schema import Config, Meta, Run, Summary
+from mlperf_suite.results.schema import (
+    AccuracyFigures,
+    Config,
+    Meta,
+    Run,
+    ScoreFigures,
+    Summary,
+)
 from mlperf_suite.rules import rule_named
 from mlperf_suite.rules.verdict import Status, Verdict
 
@@ -87,7 +98,7 @@ def run_sections(
 
     `samples`: a few answers, each with `index`, `input`, `answer` and `reference`.
     """
-    of_features = [s for report in feature_reports() for s in report.speed(summary)]
+    of_features = [s for report in feature_reports(summary) for s in report.speed(summary)]
     is_core = summary.run.performance is not None or not of_features
     return [
         _head(summary),
@@ -95,10 +106,10 @@ def run_sections(
         *(speed_sections(summary, plots) if is_core else []),
         *of_features,
         *time_sections(summary, config),
-        *(s for report in feature_reports() for s in report.of_speed(summary)),
+        *(s for report in feature_reports(summary) for s in report.of_speed(summary)),
         *regression_sections(summary.regression),
         accuracy_section(summary, samples),
-        *(s for report in feature_reports() for s in report.sections(summary, config)),
+        *(s for report in feature_reports(summary) for s in report.sections(summary, config)),
         _run_section(summary, config),
     ]
 
@@ -152,7 +163,7 @@ def _answer(summary: Summary) -> Paragraph:
         answer = f"No: {count(failures, 'rule')} failed of {len(verdicts)}.{reason}"
     elif meta.profiler is not None:
         answer = f"No: {summary.no_result}. No rule is judged."
-    elif own := next(filter(None, (report.answer(summary) for report in feature_reports())), None):
+    elif own := next(filter(None, (of.answer(summary) for of in feature_reports(summary))), None):
         return own
     elif meta.status == "running" or not verdicts:
         style, answer = "open", "Unknown: the run has not finished, or no rule was judged."
@@ -198,7 +209,7 @@ def _run_section(summary: Summary, config: Config | None) -> Section:
     machine = "The client's machine" if remote else "The system"
     if not all(of_replicas.get("here") for of_replicas in machines):
         machine = "The driver's machine"
-    notes = filter(None, (report.system_note(summary) for report in feature_reports()))
+    notes = filter(None, (report.system_note(summary) for report in feature_reports(summary)))
     named_facts = [
         ("The run", _run_rows(summary, config or Config()), ""),
         ("The engine", _engine_rows(config), ""),
@@ -340,3 +351,59 @@ def _rule_table(
     texts = ("found", "required", "why", "the rule")
     kinds: dict[str, ColumnKind] = {"rule": "rule", "status": "badge"}
     return record_table(records, texts, kinds=kinds, style=style, title=title, folded=folded)
+
+
+_SCORE_NAMES = {"gen_len": "length of all answers"}
+
+
+def accuracy_section(summary: Summary, samples: Sequence[Mapping[str, str]] = ()) -> Section:
+    """The scores with a requirement, a sentence with the others, and a few answers of the model.
+
+    `samples`: each with `index`, `input`, `answer` and `reference`.
+    """
+    accuracy = summary.run.accuracy
+    said = filter(None, (report.scores(summary) for report in feature_reports(summary)))
+    blocks: list[Block] = [*notes([next(said, "No accuracy result.")])]
+    if accuracy is not None:
+        blocks = _scores(accuracy, summary.verdicts)
+    if samples:
+        names = ("The input begins", "The model's answer", "The reference")
+        texts = [(s["input"], s["answer"], s["reference"]) for s in samples]
+        quotes = [
+            Quote(f"Sample {sample['index']}", list(zip(names, of_sample, strict=True)))
+            for sample, of_sample in zip(samples, texts, strict=True)
+        ]
+        blocks.append(Quotes(quotes, "Sample answers", folded=True))
+    return Section("How accurate?", blocks)
+
+
+def _scores(accuracy: AccuracyFigures, verdicts: Sequence[Verdict]) -> list[Block]:
+    requirements = {
+        v.rule: f"not judged: {v.why}" if v.status == "not judged" else v.required for v in verdicts
+    }
+    units = Counter(score.unit for score in accuracy.scores)
+    rows, rest = [], []
+    for score in accuracy.scores:
+        requirement = requirements.get(f"accuracy_{score.name.lower()}") or _range(score)
+        value = in_unit(score.value, score.unit)
+        if requirement or score.is_percentage:
+            with_unit = f"{value}%" if score.is_percentage else f"{value} {score.unit}".strip()
+            row: dict[str, Cell] = {"score": _name(score), "found": with_unit}
+            rows.append(row | {"required": requirement or "not judged"})
+        else:
+            words = f"{value} {score.unit}".strip()
+            rest.append(words if units[score.unit] == 1 else f"{_name(score)} {words}")
+    table = record_table(rows, ["score", "required"], style="small")
+    return [*table, *notes([f"{', '.join(rest)}."] if rest else [])]
+
+
+def _name(score: ScoreFigures) -> str:
+    return _SCORE_NAMES.get(score.name, score.name.replace("_", " "))
+
+
+def _range(score: ScoreFigures) -> str:
+    """The requirement on a score, in words; empty if there is none."""
+    low, high = (None if v is None else in_unit(v, score.unit) for v in (score.low, score.high))
+    if low is None:
+        return "" if high is None else f"at most {high}"
+    return f"at least {low}" if high is None else f"{low} to {high}"

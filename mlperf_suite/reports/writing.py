@@ -37,16 +37,19 @@ from mlperf_suite.reports.sections import (
     notes,
     significant,
 )
-from mlperf_suite.results.kept_runs import KeptRun, Trend, read_entries, trends_of
 from mlperf_suite.results.performance_figures import performance_figures
 from mlperf_suite.results.run_folder import (
     SUMMARY_JSON,
+    KeptRun,
     RunFolder,
+    Trend,
     read_config,
+    read_entries,
     read_object,
     read_summary,
     results_lock,
     summary_fault,
+    trends_of,
     write_json,
     write_json_list,
     write_whole,
@@ -123,7 +126,7 @@ def write_reports(folder: Path) -> None:
     """
     summary, config = _summary(folder), Config.read(read_config(folder))
     title = ""
-    if own := next((report for report in feature_reports() if report.name(summary)), None):
+    if own := next((report for report in feature_reports(summary) if report.name(summary)), None):
         sections = own.page(summary, folder, config)
     else:
         sections, title = _sections_with_plots(folder, summary, config), page_title(summary)
@@ -138,11 +141,12 @@ def _sections_with_plots(folder: Path, summary: Summary, config: Config) -> list
     if summary.meta.status == "running":
         return run_sections(summary, config, [], _samples(folder))
     timeline = read_timeline(folder / "Performance")
-    below = [plot for report in feature_reports() for plot in report.over_time(folder, summary)]
+    reports = feature_reports(summary)
+    below = [plot for report in reports for plot in report.over_time(folder, summary)]
     plots = plots_of(timeline, _scenario(summary), summary.run.performance, below)
     if (folder / "plots").is_symlink():
         (folder / "plots").unlink()
-    drawings = [*plots, *(p for report in feature_reports() for p in report.plots(summary))]
+    drawings = [*plots, *(p for report in reports for p in report.plots(summary))]
     for plot in drawings:
         plot.png(folder / "plots" / f"{plot.name}.png")
     if drawings:
@@ -249,7 +253,7 @@ def _figures(entry: KeptRun) -> tuple[str, ...]:
     run, performance = entry.summary.run, entry.performance
     ttft_p99 = (performance.ttft_ms or {}).get("p99")
     rates = (performance.tokens_per_sec, performance.samples_per_sec)
-    accuracy = "".join(report.score(entry.summary) for report in feature_reports())
+    accuracy = "".join(report.score(entry.summary) for report in feature_reports(entry.summary))
     for score in run.accuracy.scores[:1] if run.accuracy else ():
         accuracy = f"{score.name} {in_unit(score.value, score.unit)}"
     numbers = ("" if value is None else f"{value:,.2f}" for value in rates)
@@ -259,8 +263,9 @@ def _figures(entry: KeptRun) -> tuple[str, ...]:
 
 def _feature_columns(entries: Sequence[KeptRun]) -> list[IndexColumn]:
     """The columns that features add, if a run has something to say in them."""
-    columns = [column for report in feature_reports() for column in report.index_columns()]
-    return [c for c in columns if any(c.cell(entry.summary) for entry in entries)]
+    summaries = [entry.summary for entry in entries]
+    columns = [c for report in feature_reports(*summaries) for c in report.index_columns()]
+    return [c for c in columns if any(c.cell(summary) for summary in summaries)]
 
 
 def _notes(entries: Sequence[KeptRun]) -> list[Paragraph]:

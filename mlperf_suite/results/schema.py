@@ -393,11 +393,17 @@ class RegressionFigures:
 
 
 @cache
-def figures_of_features() -> dict[str, type]:
-    """The figures that features add to summary.json, by their name there."""
-    places = {name: place for feature in features() for name, place in feature.figures.items()}
-    parts = {name: place.rpartition(".") for name, place in places.items()}
-    return {name: getattr(import_module(module), kind) for name, (module, _, kind) in parts.items()}
+def figures_of_features() -> dict[str, str]:
+    """The figures that features add to summary.json: by their name there, the name of their type,
+    which is imported when they are read."""
+    return {name: place for feature in features() for name, place in feature.figures.items()}
+
+
+def figures_type(place: str) -> type:
+    """The type of a feature's figures, by its name in `figures_of_features`."""
+    module, _, name = place.rpartition(".")
+    kind: type = getattr(import_module(module), name)
+    return kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -479,8 +485,9 @@ class Summary:
         """Parse the content of a summary.json; never raises. `version_fault` judges its version."""
         members = _with_whole_verdicts(content)
         summary = read(cls, {**members, "parts": {}}) or cls()
-        kinds = figures_of_features().items()
-        parts = {name: read(kind, _member(members, name)) for name, kind in kinds}
+        places = figures_of_features()
+        found = [name for name in places if _member(members, name) is not None]
+        parts = {name: read(figures_type(places[name]), _member(members, name)) for name in found}
         return replace(summary, parts={n: part for n, part in parts.items() if part is not None})
 
     @property

@@ -1,4 +1,7 @@
-"""The engines of a session: one at a time, loaded when a step needs it, tried once."""
+"""The engines of a session: one at a time, loaded when a step needs it, tried once.
+
+vLLM in this process is measured unless the settings choose another source of engines.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,15 @@ from mlperf_suite.hardware import describe_system
 from mlperf_suite.results.run_folder import PROFILE_FOLDER
 from mlperf_suite.results.schema import STAND_IN_LABEL
 from mlperf_suite.session.companion import profile_of
-from mlperf_suite.session.engine_source import EngineRequest, source_of
+from mlperf_suite.session.engine_source import EngineRequest, EngineSource, source_of
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.progress_display import ProgressDisplay
-from mlperf_suite.session.run_kind import Role
-from mlperf_suite.session.run_kinds import run_kinds
+from mlperf_suite.session.run_kind import Role, run_kinds
 
 if TYPE_CHECKING:
+    from mlperf_suite.engines.protocol import Engine
     from mlperf_suite.engines.vllm_arguments import VllmConfig
+    from mlperf_suite.session.inputs import Inputs
 
 LoadEngine = Callable[[Inputs, EngineRequest], Engine]
 
@@ -199,3 +203,11 @@ def vllm_config(inputs: Inputs, request: EngineRequest) -> VllmConfig:
         profile_folder=(request.log_file.parent / PROFILE_FOLDER).absolute(),
         media=inputs.media,
     )
+
+
+class VllmSource(EngineSource):
+    def load(self, inputs: Inputs, request: EngineRequest) -> Engine:
+        return load_vllm(inputs, request)
+
+
+ENGINE = VllmSource()

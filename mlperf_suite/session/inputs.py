@@ -34,8 +34,7 @@ from mlperf_suite.rules.facts import (
 )
 from mlperf_suite.scorers.scorer import Scorer, obstacle_of
 from mlperf_suite.session.engine_source import source_of
-from mlperf_suite.session.run_kind import StepKey
-from mlperf_suite.session.run_kinds import run_kinds
+from mlperf_suite.session.run_kind import StepKey, run_kinds
 from mlperf_suite.session.timing.estimate import Lengths
 from mlperf_suite.settings import OPTIONS_OF_FEATURES, Settings, check_model_is_reachable
 

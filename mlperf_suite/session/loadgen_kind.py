@@ -10,13 +10,12 @@ from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark
 from mlperf_suite.loadgen.load_plan import COMPARED, MODES, RunKey
-from mlperf_suite.session.run_kind import Maker, OfOneRun, Place, Selection, Step, StepKey
-from mlperf_suite.session.run_kinds import kind_of
+from mlperf_suite.session.run_kind import Maker, OfOneRun, Place, Selection, Step, StepKey, kind_of
 from mlperf_suite.session.timing.estimate import Estimator, sized_by_rate
 
 if TYPE_CHECKING:
     from mlperf_suite.results.record import Result
-    from mlperf_suite.session.session_parts import SessionParts
+    from mlperf_suite.session.suite import SessionParts
     from mlperf_suite.session.timing.run_sizing import RunSizing
 
 

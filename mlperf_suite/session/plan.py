@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.session.run_kind import Selection, Step, StepKey
-from mlperf_suite.session.run_kinds import kind_of, run_kinds
+from mlperf_suite.session.run_kind import Selection, Step, StepKey, kind_of, run_kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,8 @@ def plan_session(selection: Selection) -> Plan:
     preparation = _preparation(selection)
     of_kinds: dict[StepKey, Sequence[Step]] = {}
     for kind in run_kinds().values():
-        of_kinds |= kind.steps([key for key in keys if key.kind == kind.name], selection)
+        if own := [key for key in keys if key.kind == kind.name]:
+            of_kinds |= kind.steps(own, selection)
     steps_of = {
         key: (*(preparation if kind_of(key).role == "runs" else ()), *of_kinds[key]) for key in keys
     }

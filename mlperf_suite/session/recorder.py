@@ -26,8 +26,7 @@ from mlperf_suite.session.companion import profile_of
 from mlperf_suite.session.engine_source import EngineFigures, source_of
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.run_kind import Place, Role, RunKind, Step, StepKey
-from mlperf_suite.session.run_kinds import kind_of
+from mlperf_suite.session.run_kind import Place, Role, RunKind, Step, StepKey, kind_of
 from mlperf_suite.session.timing.run_sizing import RunSizing
 
 Baselines = Mapping[Place, BaselineRun]

@@ -1,6 +1,6 @@
 """What a kind of run is: its keys, the steps that make one, their times, and its part of a result.
 
-LoadGen's runs and those of features are such kinds; `run_kinds.py` finds them. What a session does
+LoadGen's runs and those of features are such kinds; `run_kinds` finds them. What a session does
 for a key (select, plan, estimate, make, record) it does by asking the key's kind.
 """
 
@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
+from mlperf_suite.feature import features
 from mlperf_suite.session.companion import profile_of
 
 if TYPE_CHECKING:
@@ -304,3 +307,20 @@ class OfOnePart(RunKind[Key]):
 
     def end(self, key: Key, result: Any, failure: str | None) -> None:
         result.parts[self.name].failure = failure
+
+
+_OF_THE_CORE = "mlperf_suite.session.loadgen_kind"
+"""The module of its `KIND`. Named, not imported: it asks for kinds itself."""
+
+
+@cache
+def run_kinds() -> dict[str, RunKind[Any]]:
+    """Every kind by name, in the order of their runs: the core's and those of features."""
+    modules = [_OF_THE_CORE, *(name for feature in features() for name in feature.kinds)]
+    kinds = [import_module(name).KIND for name in modules]
+    return {kind.name: kind for kind in sorted(kinds, key=lambda kind: kind.rank)}
+
+
+def kind_of(key: StepKey) -> RunKind[Any]:
+    """The kind of a key."""
+    return run_kinds()[key.kind]

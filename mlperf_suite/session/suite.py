@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -31,13 +31,28 @@ from mlperf_suite.session.plan import Plan
 from mlperf_suite.session.preparation import Preparation
 from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.recorder import Recorder
-from mlperf_suite.session.run_kind import Maker, Step, StepKey
-from mlperf_suite.session.run_kinds import kind_of, run_kinds
-from mlperf_suite.session.session_parts import SessionParts
+from mlperf_suite.session.run_kind import Maker, Step, StepKey, kind_of, run_kinds
 from mlperf_suite.session.timing.earlier_runs import kept_rate
 from mlperf_suite.session.timing.estimate import Speed
 from mlperf_suite.session.timing.run_sizing import RunSizing
 from mlperf_suite.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class SessionParts:
+    inputs: Inputs
+    engines: Engines
+    pace: RunSizing
+    companions: Sequence[Companion]
+    watcher: ProgressDisplay
+    recorder: Recorder
+    preparation: Preparation
+
+    @property
+    def run_parts(self) -> tuple[Inputs, Engines, RunSizing, Sequence[Companion], ProgressDisplay]:
+        """What a `StepMaker` takes."""
+        return self.inputs, self.engines, self.pace, self.companions, self.watcher
+
 
 INTERRUPTED = "interrupted"
 OneKind = TypeVar("OneKind", bound=Companion)

@@ -25,7 +25,7 @@ from mlperf_suite.features.aggregate.aggregate import (
     slowest,
     total,
 )
-from mlperf_suite.features.aggregate.aggregate_files import old_json, write_aggregate
+from mlperf_suite.features.aggregate.aggregate_report import old_json, write_aggregate
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import STAND_IN_LABEL
 

@@ -5,9 +5,9 @@ from hypothesis import given
 
 from meta_tests.features.code_grading.graders import graded
 from meta_tests.scorers.answers import ANY_TEXT, answer
-from mlperf_suite.features.code_grading.scorers.deepseek_r1 import DeepseekR1Scorer
-from mlperf_suite.features.code_grading.scorers.gpt_oss_120b import GptOssScorer
-from mlperf_suite.features.code_grading.scorers.mixtral_8x7b import MixtralScorer
+from mlperf_suite.features.code_grading.benchmarks.deepseek_r1 import DeepseekR1Scorer
+from mlperf_suite.features.code_grading.benchmarks.gpt_oss_120b import GptOssScorer
+from mlperf_suite.features.code_grading.benchmarks.mixtral_8x7b import MixtralScorer
 from mlperf_suite.scorers.scorer import Scorer
 
 NEVER = graded(lambda text: False)

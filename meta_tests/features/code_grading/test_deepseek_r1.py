@@ -8,8 +8,8 @@ import pytest
 from meta_tests.features.code_grading.graders import graded, no_sandbox
 from meta_tests.scorers.answers import answer
 from mlperf_suite.errors import DatasetError
+from mlperf_suite.features.code_grading.benchmarks.deepseek_r1 import DeepseekR1Scorer
 from mlperf_suite.features.code_grading.scorers.code_grading import CodeGrades
-from mlperf_suite.features.code_grading.scorers.deepseek_r1 import DeepseekR1Scorer
 from mlperf_suite.scorers.scorer import Answer
 
 ANSWERS = [

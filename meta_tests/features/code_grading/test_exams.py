@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.features.code_grading.scorers import deepseek_r1
+from mlperf_suite.features.code_grading.benchmarks import deepseek_r1
 from mlperf_suite.features.code_grading.scorers.exams import (
     aime_integer,
     blocks,

@@ -4,7 +4,7 @@ import pytest
 
 from meta_tests.features.code_grading.graders import graded, no_sandbox
 from meta_tests.scorers.answers import answer
-from mlperf_suite.features.code_grading.scorers.gpt_oss_120b import (
+from mlperf_suite.features.code_grading.benchmarks.gpt_oss_120b import (
     GptOssScorer,
     choice,
     final_message,

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from meta_tests.features.code_grading.graders import graded, no_sandbox
 from meta_tests.scorers.answers import PAIRS, answer
 from mlperf_suite.errors import DatasetError
-from mlperf_suite.features.code_grading.scorers.code_grading import CodeGrades
-from mlperf_suite.features.code_grading.scorers.mixtral_8x7b import (
+from mlperf_suite.features.code_grading.benchmarks.mixtral_8x7b import (
     MixtralScorer,
     final_number,
     is_right_number,
 )
+from mlperf_suite.features.code_grading.scorers.code_grading import CodeGrades
 from mlperf_suite.scorers.scorer import Answer
 
 ANSWERS = [

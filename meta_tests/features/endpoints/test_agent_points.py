@@ -14,8 +14,7 @@ from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.features.chats.agent_sessions import read_sessions
 from mlperf_suite.features.chats.bash_calls import InlineScorer
-from mlperf_suite.features.chats.chat_client import ChatClient
-from mlperf_suite.features.chats.chat_engine import ChatEndpoint
+from mlperf_suite.features.chats.chat_client import ChatClient, ChatEndpoint
 from mlperf_suite.features.endpoints.curve.agent_points import (
     ConversationPoints,
     Trajectories,

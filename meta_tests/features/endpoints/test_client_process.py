@@ -31,7 +31,7 @@ from mlperf_suite.features.endpoints.official_client.client_process import (
 )
 from mlperf_suite.features.endpoints.official_client.installation import KNOWN_COMMIT, find_client
 from mlperf_suite.features.multimodal.product_prompts import ProductPrompt
-from mlperf_suite.features.multimodal.products import load_products
+from mlperf_suite.features.multimodal.qwen3_vl import load_products
 
 
 def processes_of(folder: Path) -> list[psutil.Process]:

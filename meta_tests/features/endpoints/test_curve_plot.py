@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from meta_tests.curves import made_curve
 from mlperf_suite.features.endpoints.curve.curve_figures import REHEARSAL, CurveFigures
-from mlperf_suite.features.endpoints.curve.curve_sections import curve_plots
+from mlperf_suite.features.endpoints.curve.curve_report import curve_plots
 
 CURVE = made_curve(0.01)
 

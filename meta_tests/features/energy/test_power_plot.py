@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from meta_tests.reports.kept_run import a_timeline
-from mlperf_suite.energy.meters import NVML_LABEL
+from mlperf_suite.energy import NVML_LABEL
 from mlperf_suite.features.energy.energy_figures import ENERGY, Curve, EnergyFigures, write_curve
 from mlperf_suite.features.energy.report import REPORT
 from mlperf_suite.reports.plots import plots_of

@@ -13,16 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.energy import recording
-from mlperf_suite.energy.meters import Counter, Recording, Series, UnmeasuredError
-from mlperf_suite.energy.recording import MeterReader
-from mlperf_suite.features.energy.joules import joules_by, trace_of
+from mlperf_suite.energy import Counter, MeterReader, Recording, Series, UnmeasuredError
+from mlperf_suite.features.energy.energy_figures import joules_by, trace_of
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is, each thread has its turn."""
-    monkeypatch.setattr(recording, "STOP_S", 300.0)
+    monkeypatch.setattr("mlperf_suite.energy.STOP_S", 300.0)
 
 
 def counter(read: Callable[[], float], name: str = "GPU 0") -> Counter:
@@ -100,7 +98,7 @@ def test_a_counter_that_fails_is_asked_again_and_the_others_go_on() -> None:
 
 
 def test_a_counter_that_never_answers_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "STOP_S", 0.05)
+    monkeypatch.setattr("mlperf_suite.energy.STOP_S", 0.05)
     answers = threading.Event()
 
     def hangs() -> float:

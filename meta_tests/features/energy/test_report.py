@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from meta_tests.reports.outputs import reports_of, terminal_text
-from mlperf_suite.energy.meters import (
+from mlperf_suite.energy import (
     NVML_LABEL,
     RAPL_LABEL,
     SIMULATED_LABEL,
@@ -35,7 +35,7 @@ from mlperf_suite.features.energy.energy_figures import (
     read_curve,
     write_curve,
 )
-from mlperf_suite.features.energy.price import Price
+from mlperf_suite.features.energy.options import Price
 from mlperf_suite.reports.writing import write_index, write_reports
 from mlperf_suite.results.run_folder import read_summary, write_json
 from mlperf_suite.results.schema import Meta, PerformanceFigures, Run, Summary

@@ -12,7 +12,7 @@ import pytest
 from pytest import MonkeyPatch
 
 from meta_tests.stand_in import Delays, StandInEngine
-from mlperf_suite.energy.meters import NVML_LABEL, Absent, Counter, Meters
+from mlperf_suite.energy import NVML_LABEL, Absent, Counter, Meters
 from mlperf_suite.engines.protocol import Engine, EngineDescription, Request
 from mlperf_suite.features.energy import session as energy
 from mlperf_suite.features.energy.energy_figures import (
@@ -43,7 +43,7 @@ WATTS = 100.0
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: MonkeyPatch) -> None:
     """A reading may take as long as this machine has others to serve."""
-    monkeypatch.setattr("mlperf_suite.energy.recording.STOP_S", 60.0)
+    monkeypatch.setattr("mlperf_suite.energy.STOP_S", 60.0)
 
 
 def counter(read: Any = None, name: str = "GPU 0") -> Counter:
@@ -57,6 +57,7 @@ class ReadingClock:
     def __init__(self) -> None:
         self.now_s = time.monotonic()
         self._calls = 0
+        self.thread_time = time.thread_time
 
     def monotonic(self) -> float:
         self._calls += 1
@@ -96,7 +97,7 @@ def test_the_energy_is_of_the_run(tmp_path: Path, monkeypatch: MonkeyPatch, quic
     """With the real LoadGen; idle power is read before the engine gets any work."""
     monkeypatch.setattr(Energy, "idle_s", 1.5)
     clock, read_s = ReadingClock(), list[float]()
-    monkeypatch.setattr("mlperf_suite.energy.meters.time", clock)
+    monkeypatch.setattr("mlperf_suite.energy.time", clock)
 
     def joules() -> float:
         read_s.append(clock.now_s)
@@ -193,7 +194,7 @@ def test_whatever_interrupts_it_is_not_hidden_and_no_counter_is_read_on(
         meter.loaded(engine())
         meter.measure_idle()
         if at == "begun":
-            monkeypatch.setattr("mlperf_suite.energy.recording.MeterReader.start", interrupted)
+            monkeypatch.setattr("mlperf_suite.energy.MeterReader.start", interrupted)
         with meter.read():
             raise KeyboardInterrupt
     assert ended()
@@ -209,7 +210,7 @@ def test_meters_that_are_none(metered: Metered, tmp_path: Path, monkeypatch: Mon
     figures = metered(no_driver)
     assert figures is not None and "RuntimeError: no driver" in figures.kinds[0].why
     with monkeypatch.context() as patch:
-        patch.setattr("mlperf_suite.energy.recording.MeterReader.start", no_thread)
+        patch.setattr("mlperf_suite.energy.MeterReader.start", no_thread)
         figures = metered(lambda *_: Meters((counter(),)))
     assert figures is not None and "can't start new thread" in figures.kinds[0].why
     absent = Meters(absent=(Absent("CPU", "label", "no RAPL"),))

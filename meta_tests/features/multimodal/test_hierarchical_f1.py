@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from meta_tests.scorers.answers import ANY_TEXT, answer
 from mlperf_suite.errors import UsageError
-from mlperf_suite.features.multimodal.hierarchical_f1 import (
+from mlperf_suite.features.multimodal.qwen3_vl import (
     HierarchicalF1Scorer,
     category_of,
     levels_of,
 )
-from mlperf_suite.features.multimodal.word_accuracy import (
+from mlperf_suite.features.multimodal.whisper import (
     WordAccuracyScorer,
     edit_distance,
     english_normalizer,

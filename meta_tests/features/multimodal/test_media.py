@@ -17,10 +17,9 @@ from mlperf_suite.datasets.samples import Sample, Samples
 from mlperf_suite.engines.protocol import MODEL_CHANGES
 from mlperf_suite.engines.vllm_arguments import _model_changes
 from mlperf_suite.errors import DatasetError, UsageError
-from mlperf_suite.features.multimodal.hierarchical_f1 import HierarchicalF1Scorer
 from mlperf_suite.features.multimodal.product_prompts import ProductPrompt
-from mlperf_suite.features.multimodal.qwen3_vl import QWEN3_VL
-from mlperf_suite.features.multimodal.speech import RATE_HZ, load_speech
+from mlperf_suite.features.multimodal.qwen3_vl import QWEN3_VL, HierarchicalF1Scorer
+from mlperf_suite.features.multimodal.whisper import RATE_HZ, load_speech
 from mlperf_suite.rules.facts import find_departures
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings

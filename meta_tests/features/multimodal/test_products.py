@@ -19,7 +19,7 @@ from mlperf_suite.features.multimodal.product_prompts import (
     schema_of,
     texts_of,
 )
-from mlperf_suite.features.multimodal.products import load_products
+from mlperf_suite.features.multimodal.qwen3_vl import load_products
 
 
 def picture_file(color: str = "red", form: str = "JPEG") -> bytes:

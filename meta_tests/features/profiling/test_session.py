@@ -23,15 +23,13 @@ from meta_tests.session.timing.kept_offline_run import keep_offline_run
 from mlperf_suite import ranges
 from mlperf_suite.errors import EngineError, UsageError
 from mlperf_suite.features.mmlu.key import MMLU
-from mlperf_suite.features.profiling.figures import PROFILE
-from mlperf_suite.features.profiling.trace import Operation
+from mlperf_suite.features.profiling.trace import PROFILE, Operation
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.reports.writing import index_markdown
 from mlperf_suite.results.baseline import load_baselines
-from mlperf_suite.results.kept_runs import read_entries, trends_of
-from mlperf_suite.results.run_folder import read_summary
+from mlperf_suite.results.run_folder import read_entries, read_summary, trends_of
 from mlperf_suite.results.schema import PROFILED
 from mlperf_suite.results.schema import STAND_IN_LABEL as LABEL
 from mlperf_suite.session.load_run import samples_for

@@ -19,10 +19,10 @@ from mlperf_suite.engines.protocol import (
     RemoteRun,
     RequestTimestamps,
 )
-from mlperf_suite.features.replay.open_loop import OpenLoop
 from mlperf_suite.features.replay.production_traces import TraceRequest
 from mlperf_suite.features.replay.trace_replay import (
     TRACE_MARK,
+    OpenLoop,
     TracePrompts,
     TraceRun,
     shared_tokens,

@@ -24,7 +24,7 @@ from mlperf_suite.engines.protocol import (
 )
 from mlperf_suite.features.replicas.engine import ReplicaEngine
 from mlperf_suite.features.replicas.loading import ReplicasConfig
-from mlperf_suite.features.replicas.session import ReplicatedEngine
+from mlperf_suite.features.replicas.source import ReplicatedEngine
 
 GENERATION = Generation()
 

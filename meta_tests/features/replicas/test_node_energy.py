@@ -14,11 +14,11 @@ from pytest import MonkeyPatch
 from meta_tests.fake_nvml import gpu, install
 from meta_tests.features.replicas.nodes import Load
 from meta_tests.servers.replica_stand_in import CPU_WATTS, GPU_WATTS, simulated_meters
-from mlperf_suite.energy.meters import GPU, NVML_LABEL, RAPL_LABEL, Absent, Meters, Recording
+from mlperf_suite.energy import GPU, NVML_LABEL, RAPL_LABEL, Absent, Meters, Recording
 from mlperf_suite.errors import EngineError
 from mlperf_suite.features.energy.energy_figures import EnergyFigures
 from mlperf_suite.features.energy.session import Energy
-from mlperf_suite.features.replicas.node_energy import Metered, OwnMeters, meters_of, own_meters
+from mlperf_suite.features.replicas.nodes import Metered, OwnMeters, meters_of, own_meters
 from mlperf_suite.features.replicas.placement import Node, ReplicaSlot
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.runner import LoadRun

@@ -22,7 +22,7 @@ from mlperf_suite.features.replicas.loading import (
     cores_of,
     machines_of,
 )
-from mlperf_suite.features.replicas.node_facts import NodeFacts
+from mlperf_suite.features.replicas.nodes import NodeFacts
 from mlperf_suite.features.replicas.options import OPTIONS
 from mlperf_suite.features.replicas.placement import (
     Node,

@@ -27,8 +27,7 @@ from mlperf_suite.datasets.media import MediaPrompt, PictureFile
 from mlperf_suite.engines.protocol import MODEL_CHANGES, Request
 from mlperf_suite.errors import EngineError
 from mlperf_suite.features.multimodal.product_prompts import ProductPrompt, picture_tokens
-from mlperf_suite.features.multimodal.products import load_products
-from mlperf_suite.features.multimodal.qwen3_vl import QWEN3_VL
+from mlperf_suite.features.multimodal.qwen3_vl import QWEN3_VL, load_products
 from mlperf_suite.features.servers.config import EndpointConfig, parse_endpoint
 from mlperf_suite.features.servers.engine import EndpointEngine
 from mlperf_suite.features.servers.picture_messages import chat_prompt, trial_prompt

@@ -13,8 +13,7 @@ from mlperf_suite.loadgen.timeline import EngineLoad
 from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.reports.run_report import remote_note
 from mlperf_suite.reports.writing import index_html, index_markdown
-from mlperf_suite.results.kept_runs import read_entries, trends_of
-from mlperf_suite.results.run_folder import write_json
+from mlperf_suite.results.run_folder import read_entries, trends_of, write_json
 from mlperf_suite.results.schema import (
     CLIENT_BOUND,
     Config,

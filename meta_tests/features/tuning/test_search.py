@@ -13,10 +13,9 @@ from mlperf_suite.features.tuning.claim import Gain, gain_of
 from mlperf_suite.features.tuning.conditions import conditions_of
 from mlperf_suite.features.tuning.early_end import cut_by_probe, leader_of, rejection, watch_of
 from mlperf_suite.features.tuning.early_stopping import AccuracyCheck, Estimate, cannot_win
-from mlperf_suite.features.tuning.probing import Work
 from mlperf_suite.features.tuning.search import TuningSearch
 from mlperf_suite.features.tuning.space import Choice, Settings, Space, Trial
-from mlperf_suite.features.tuning.trial_run import Measured
+from mlperf_suite.features.tuning.trial_run import Measured, Work
 from mlperf_suite.session.timing.estimate import Speed
 from perf.simulated_engines import TRIALS, one_optimum
 

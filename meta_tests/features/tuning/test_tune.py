@@ -22,11 +22,10 @@ from mlperf_suite.errors import UsageError
 from mlperf_suite.features.tuning import tune
 from mlperf_suite.features.tuning.answer import commands_of
 from mlperf_suite.features.tuning.claim import TuningResult
-from mlperf_suite.features.tuning.probing import Work
+from mlperf_suite.features.tuning.command import TARGET_NAMES
 from mlperf_suite.features.tuning.space import Settings, Space, Trial, space_of
 from mlperf_suite.features.tuning.target import TARGETS, TuneTarget
-from mlperf_suite.features.tuning.trial_run import Command, Measured, Watch
-from mlperf_suite.features.tuning.tuning_options import TARGET_NAMES
+from mlperf_suite.features.tuning.trial_run import Command, Measured, Watch, Work
 from mlperf_suite.features.tuning.tuning_request import Request
 
 OFFLINE = TARGETS["offline"]

@@ -17,6 +17,7 @@ from mlperf_suite.features.endpoints.curve.curve_figures import PART, CurveFigur
 from mlperf_suite.features.energy.energy_figures import EnergyFigures, KindFigures
 from mlperf_suite.features.peak_search.figures import PeakFigures
 from mlperf_suite.features.tuning import space
+from mlperf_suite.features.tuning.command import add_options
 from mlperf_suite.features.tuning.space import (
     Settings,
     Space,
@@ -27,7 +28,6 @@ from mlperf_suite.features.tuning.space import (
     space_text,
 )
 from mlperf_suite.features.tuning.target import TARGETS, TrialFiles, costs_of
-from mlperf_suite.features.tuning.tuning_options import add_options
 from mlperf_suite.features.tuning.tuning_request import Request, request_of
 from mlperf_suite.features.tuning.vllm_choices import Machine, choices_for
 from mlperf_suite.results.schema import Meta, PerformanceFigures, Run, Summary

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mlperf_suite.commands.command import Subcommand, refuse, say
+from mlperf_suite.commands import Subcommand, refuse, say
 from mlperf_suite.errors import RefusedError, UsageError
 
 
@@ -39,9 +39,9 @@ def _run(arguments: Namespace) -> int:
     from rich.console import Console
 
     from mlperf_suite.features.aggregate.aggregate import aggregate_runs
-    from mlperf_suite.features.aggregate.aggregate_files import write_aggregate
     from mlperf_suite.features.aggregate.aggregate_report import (
         aggregate_sections,
+        write_aggregate,
         write_aggregate_reports,
     )
     from mlperf_suite.reports.terminal import brief_view

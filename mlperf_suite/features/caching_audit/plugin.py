@@ -11,7 +11,7 @@ from mlperf_suite.benchmarks.definition import LOADGEN, Benchmark
 from mlperf_suite.features.caching_audit.kind import CachingKey
 from mlperf_suite.plugin.cases import Case, parametrize, scenarios_of
 from mlperf_suite.plugin.options import settings_of
-from mlperf_suite.plugin.session_run import SessionRun
+from mlperf_suite.plugin.outcomes import SessionRun
 from mlperf_suite.session.run_kind import NoCase
 
 if TYPE_CHECKING:

@@ -2,6 +2,8 @@
 
 For benchmarks with concurrency 1 by their rules: the client runs in this process, on the same
 connections as the completions' client processes.
+
+`ChatEndpoint` is a server that is asked so, as an engine.
 """
 
 from __future__ import annotations
@@ -14,7 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.messages import Place, WorkerConfig
+from mlperf_suite.engines.protocol import (
+    SERVER_MODEL,
+    SPECULATIVE,
+    EngineDescription,
+    Listener,
+    RequestList,
+)
+from mlperf_suite.errors import EngineError, UsageError
 from mlperf_suite.features.chats.chat import (
     ChatAnswer,
     ChatLimits,
@@ -28,8 +39,9 @@ from mlperf_suite.features.servers.adapters import (
     error_line,
     error_words,
 )
-from mlperf_suite.features.servers.config import Target
+from mlperf_suite.features.servers.config import EndpointConfig, Target
 from mlperf_suite.features.servers.connection import Connection, Pool
+from mlperf_suite.features.servers.server_facts import ServerFacts, find_out, metrics
 
 _VLLM_FIELDS = {"return_token_ids": True}
 
@@ -222,3 +234,73 @@ class _ChatExchange:
         ttft_s = None if self._first is None else self._first - self._sent
         latency_s = self._end - self._sent
         return ChatTurn(self._answer, self._sent, ttft_s, latency_s, self._failure, self._resent)
+
+
+_UNKNOWN_CONTEXT = 131_072
+
+
+class ChatEndpoint:
+    """One server as an engine for messages. Create it with `ChatEndpoint.load`."""
+
+    alive = True
+
+    def __init__(self, config: EndpointConfig, server: ServerFacts) -> None:
+        self._config, self._server = config, server
+
+    @classmethod
+    def load(cls, config: EndpointConfig) -> ChatEndpoint:
+        """Ask the server what it is. Raises EngineError if it cannot be reached or serves another
+        model."""
+        try:
+            return cls(config, find_out(config, config.targets[0]))
+        except UsageError as error:
+            raise EngineError(str(error)) from error
+
+    @property
+    def description(self) -> EngineDescription:
+        server = self._server
+        says_root = server.root is not None and server.root != server.model
+        return EngineDescription(
+            server.name,
+            server.version,
+            server.model,
+            server.stand_in,
+            server.max_model_len or _UNKNOWN_CONTEXT,
+            {
+                "endpoints": [server.target.url],
+                "route": "chat completions",
+                "context_said": server.max_model_len is not None,
+                **({SERVER_MODEL: server.root} if says_root else {}),
+                **({} if server.speculative == {} else {SPECULATIVE: server.speculative}),
+            },
+        )
+
+    def metrics(self) -> dict[str, float]:
+        """The figures of the server's metrics; empty if it has none."""
+        return metrics(self._config, self._server.target, self._server.kind)
+
+    def chat(self, connections: int = 2, fields: Json | None = None) -> ChatServer:
+        """The client of the current event loop; see `ChatClient`."""
+        config, server = self._config, self._server
+        return ChatClient(
+            server.target,
+            server.model,
+            key=config.key,
+            token_ids=server.kind == "vllm",
+            headers=config.headers,
+            ca_file=config.ca_file,
+            connections=connections,
+            fields=fields,
+        )
+
+    def submit(
+        self, requests: RequestList, generation: Generation, listener: Listener, *, stream: bool
+    ) -> None:
+        """Raises EngineError: it is given messages, not tokens."""
+        raise EngineError("this server is asked for chat completions, not for tokens")
+
+    def abort(self) -> None:
+        """Nothing: a request ends with the one who asks."""
+
+    def close(self) -> None:
+        """Nothing to stop."""

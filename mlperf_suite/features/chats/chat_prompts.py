@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.benchmarks.chat_template import in_template, with_objects
+from mlperf_suite.benchmarks.prompts import in_template, with_objects
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.features.chats.agent_sessions import sessions_of
-from mlperf_suite.features.chats.tool_questions import question_of
+from mlperf_suite.features.chats.function_calls import question_of
 
 Json = Mapping[str, Any]
 CHATS = "chats"

@@ -23,14 +23,12 @@ from mlperf_suite.features.chats.agent_replay import (
 )
 from mlperf_suite.features.chats.agent_sessions import sessions_of
 from mlperf_suite.features.chats.chat import ChatRequest, ChatSampling
-from mlperf_suite.features.chats.chat_client import ChatServer, ChatTurn
-from mlperf_suite.features.chats.chat_engine import ChatEndpoint
+from mlperf_suite.features.chats.chat_client import ChatEndpoint, ChatServer, ChatTurn
 from mlperf_suite.features.chats.chat_prompts import ChatMessages
 from mlperf_suite.features.chats.chat_rules import CONCURRENCY, ChatFacts
 from mlperf_suite.features.chats.figures import PART, ReplayFigures, TurnTimes
-from mlperf_suite.features.chats.function_calls import BFCL_CHECKER, FunctionCallScorer
+from mlperf_suite.features.chats.function_calls import BFCL_CHECKER, FunctionCallScorer, question_of
 from mlperf_suite.features.chats.token_chat import ReadAnswer, TokenChat, plain_answer
-from mlperf_suite.features.chats.tool_questions import question_of
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.results.baseline import write_answer_scores
 from mlperf_suite.results.record import Result, RunRecord, accuracy_figures, scorer_json
@@ -278,7 +276,7 @@ class ChatRuns(StepMaker):
         """What reads the engine's answers: vLLM's parsers, or nothing for another engine."""
         if not prompt.tool_parser or self.engine.description.name != "vLLM":
             return plain_answer
-        from mlperf_suite.features.chats.vllm_chat import vllm_reader
+        from mlperf_suite.features.chats.token_chat import vllm_reader
 
         return vllm_reader(self.inputs.tokenizer, prompt.tool_parser, prompt.reasoning_parser)
 

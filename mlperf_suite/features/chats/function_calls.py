@@ -1,5 +1,10 @@
 """Function calling of edge-agentic: BFCL v4's samples and checker, started as a process of their
-own environment, and the accuracy that both gates judge."""
+own environment, and the accuracy that both gates judge.
+
+Questions of this project have the form of BFCL v4's single turns: a subset's name says what is
+right (a tool is called, or none), and a reference lists for each call the values that each argument
+may have; "" among them: it may be left out.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite import SUITE_FOLDER
-from mlperf_suite.datasets.samples import Samples
+from mlperf_suite.datasets.samples import Sample, Samples
 from mlperf_suite.errors import SuiteError, UsageError
 from mlperf_suite.features.chats.bfcl_worker import SUBSETS
-from mlperf_suite.features.chats.tool_questions import question_of, question_sample
 from mlperf_suite.scorers.scorer import GEN_NUM, Answer, Score, Scores, percentages
 
 OVERALL, NORMALIZED = "overall", "normalized"
@@ -232,3 +236,42 @@ def _is_call(call: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 
 def _is_among(value: Any, allowed: Sequence[Any]) -> bool:
     return any(type(value) is type(entry) and value == entry for entry in allowed)
+
+
+EMBEDDED_QUESTIONS = Path(__file__).parent / "embedded" / "function_calls.json"
+"""Ten tools, and questions, that were written for this project."""
+
+
+def load_own_questions(source: str, token: str | None = None) -> Samples:
+    """The package's own questions, whatever data is named for the replay."""
+    content = json.loads(EMBEDDED_QUESTIONS.read_text(encoding="utf-8"))
+    tools = {tool["function"]["name"]: tool for tool in content["tools"]}
+    rows = [
+        question_sample(
+            row["id"],
+            row["subset"],
+            [{"role": "user", "content": row["text"]}],
+            [tools[name] for name in row["tools"]],
+            row["reference"],
+        )
+        for row in content["samples"]
+    ]
+    return Samples("embedded", tuple(rows))
+
+
+def question_sample(
+    id_: str,
+    subset: str,
+    messages: Sequence[Mapping[str, Any]],
+    tools: Sequence[Mapping[str, Any]],
+    reference: Sequence[Any],
+) -> Sample:
+    """A question as a sample; see `question_of`."""
+    content = json.dumps({"messages": messages, "tools": tools})
+    return Sample(content, json.dumps(reference), kind=subset, id=id_)
+
+
+def question_of(sample: Sample) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The messages and the tools of a question."""
+    content = json.loads(sample.input)
+    return content["messages"], content["tools"]

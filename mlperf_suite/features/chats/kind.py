@@ -14,14 +14,13 @@ from mlperf_suite.features.chats.chat_prompts import CHATS
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.session.loadgen_kind import ScenarioRun
-from mlperf_suite.session.run_kind import Maker, Selection, Step, StepKey
-from mlperf_suite.session.run_kinds import kind_of
+from mlperf_suite.session.run_kind import Maker, Selection, Step, StepKey, kind_of
 
 if TYPE_CHECKING:
     from mlperf_suite.engines.protocol import Engine
     from mlperf_suite.session.engine_source import EngineRequest
     from mlperf_suite.session.inputs import Inputs
-    from mlperf_suite.session.session_parts import SessionParts
+    from mlperf_suite.session.suite import SessionParts
     from mlperf_suite.session.timing.estimate import Estimator
     from mlperf_suite.settings import Settings
 
@@ -89,7 +88,7 @@ class Chats(ScenarioRun):
     def engine(self, inputs: Inputs, request: EngineRequest) -> Engine | None:
         if not inputs.settings.feature_options["endpoints"]:
             return None
-        from mlperf_suite.features.chats.chat_engine import ChatEndpoint
+        from mlperf_suite.features.chats.chat_client import ChatEndpoint
         from mlperf_suite.features.servers.source import endpoint_config
 
         return ChatEndpoint.load(endpoint_config(inputs, request.log_file))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlperf_suite.plugin.cases import RUNS_OF_FIXTURES, RunsOfFixture
-from mlperf_suite.plugin.session_run import SessionRun
+from mlperf_suite.plugin.outcomes import SessionRun
 
 if TYPE_CHECKING:
     from mlperf_suite.session.suite import Session

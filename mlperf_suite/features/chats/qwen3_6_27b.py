@@ -28,9 +28,9 @@ from mlperf_suite.features.chats.function_calls import (
     NORMALIZED,
     OVERALL,
     FunctionCallScorer,
+    load_own_questions,
     load_questions,
 )
-from mlperf_suite.features.chats.tool_questions import load_own_questions
 
 _TURNS, _QUESTIONS, _SMOKE_TOKENS = 1_007, 995, 32
 _SHARE = 0.97

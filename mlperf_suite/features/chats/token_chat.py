@@ -2,11 +2,14 @@
 
 The same request and the same answer as on a server's route of chat completions. TTFT ends with the
 first token, where a server's ends with the first piece that its parser lets through.
+
+The parsers of tool calls and reasoning are vLLM's own, for the engine in this process.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -163,3 +166,44 @@ class _Turn:
 def plain_answer(text: str, tools: Sequence[Json]) -> Mapping[str, Any]:
     """An answer without a parser: all of it is content."""
     return {"content": text}
+
+
+def vllm_reader(tokenizer: Any, tool_parser: str, reasoning_parser: str = "") -> ReadAnswer:
+    """What reads an answer as vLLM's server does with --tool-call-parser and --reasoning-parser.
+
+    `reasoning_parser`: "" for none. Raises EngineError if this vLLM has no parser of that name.
+    """
+    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+    from vllm.reasoning import ReasoningParserManager
+    from vllm.tool_parsers import ToolParserManager
+
+    try:
+        parser_of_tools = ToolParserManager.get_tool_parser(tool_parser)
+        names = [reasoning_parser] if reasoning_parser else []
+        parsers_of_reasoning = [ReasoningParserManager.get_reasoning_parser(n) for n in names]
+    except KeyError as error:
+        raise EngineError(f"vLLM has no parser for this model's answers: {error}") from error
+
+    # They log a traceback for each call that is broken off, which an answer may be.
+    logging.getLogger("vllm.tool_parsers").setLevel(logging.CRITICAL)
+
+    def read(text: str, tools: Sequence[Json]) -> Mapping[str, Any]:
+        fields = {"tools": list(tools), "tool_choice": "auto"} if tools else {}
+        request = ChatCompletionRequest(messages=[], model="", **fields)
+        reasoning, content = None, text
+        for parser in parsers_of_reasoning:
+            reasoning, content = parser(tokenizer).extract_reasoning(text, request)
+        if not tools:
+            return {"reasoning": reasoning, "content": content}
+        # A parser keeps the state of one answer.
+        parts = parser_of_tools(tokenizer, request.tools).extract_tool_calls(content or "", request)
+        calls = [
+            {
+                "id": call.id,
+                "function": {"name": call.function.name, "arguments": call.function.arguments},
+            }
+            for call in parts.tool_calls
+        ]
+        return {"reasoning": reasoning, "content": parts.content, "tool_calls": calls}
+
+    return read

@@ -20,7 +20,7 @@ FEATURE = Feature(
     ),
     figures={"curve": "mlperf_suite.features.endpoints.curve.curve_figures.CurveFigures"},
     report="mlperf_suite.features.endpoints.curve.curve_report",
-    gate="mlperf_suite.features.endpoints.curve.curve_gate",
+    gate="mlperf_suite.features.endpoints.curve.curve_area",
     judge="mlperf_suite.features.endpoints.judging.packages",
     plugin="mlperf_suite.features.endpoints.plugin",
 )

@@ -31,7 +31,7 @@ from mlperf_suite.session.run_kind import (
 if TYPE_CHECKING:
     from mlperf_suite.results.record import Result
     from mlperf_suite.rules.verdict import Verdict
-    from mlperf_suite.session.session_parts import SessionParts
+    from mlperf_suite.session.suite import SessionParts
     from mlperf_suite.session.timing.estimate import Estimator
     from mlperf_suite.session.timing.run_sizing import RunSizing
     from mlperf_suite.settings import Settings

@@ -20,9 +20,8 @@ from mlperf_suite.features.endpoints.options import by_official_client, series_o
 from mlperf_suite.features.endpoints.rules.client_rules import is_of_accuracy, rules_of_a_run
 from mlperf_suite.plugin.baseline_gate import baselines_of
 from mlperf_suite.plugin.cases import REGRESSION, Case, MetricCase, is_by_name, parametrize
-from mlperf_suite.plugin.metric_change import MetricChange
 from mlperf_suite.plugin.options import settings_of
-from mlperf_suite.plugin.outcomes import make
+from mlperf_suite.plugin.outcomes import MetricChange, make
 from mlperf_suite.session.run_kind import NoCase
 
 if TYPE_CHECKING:
@@ -98,8 +97,8 @@ def _curve_changes(config: pytest.Config) -> list[Any]:
     if not baselines:
         return cases
     # Not before: they read results and compute.
+    from mlperf_suite.features.endpoints.curve.curve_area import AREA
     from mlperf_suite.features.endpoints.curve.curve_figures import curve_of
-    from mlperf_suite.features.endpoints.curve.curve_gate import AREA
 
     for curve in _curves(config):
         (case,) = curve.values

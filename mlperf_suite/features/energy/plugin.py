@@ -9,7 +9,7 @@ import pytest
 from mlperf_suite.plugin.lifecycle import SUITE
 
 if TYPE_CHECKING:
-    from mlperf_suite.energy.meters import Meters
+    from mlperf_suite.energy import Meters
     from mlperf_suite.engines.protocol import Engine, EngineDescription
     from mlperf_suite.settings import Settings
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mlperf_suite.energy.meters import SIMULATED_LABEL
+from mlperf_suite.energy import SIMULATED_LABEL
 from mlperf_suite.features.energy.energy_figures import (
     COST,
     ENERGY,

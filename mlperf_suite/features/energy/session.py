@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from mlperf_suite.energy.meters import (
+from mlperf_suite.energy import (
     Absent,
+    MeterReader,
     Meters,
     Reader,
     Recording,
@@ -23,7 +24,6 @@ from mlperf_suite.energy.meters import (
     gpu_counters,
     together,
 )
-from mlperf_suite.energy.recording import MeterReader
 from mlperf_suite.engines.protocol import Engine, MeteredEngine
 from mlperf_suite.features.energy.energy_figures import (
     COST,
@@ -36,7 +36,7 @@ from mlperf_suite.features.energy.energy_figures import (
     not_measured,
     write_curve,
 )
-from mlperf_suite.features.energy.price import Price
+from mlperf_suite.features.energy.options import Price
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.session.companion import Companion, RunAtHand
 from mlperf_suite.session.engine_source import source_of

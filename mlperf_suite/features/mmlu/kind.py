@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from mlperf_suite.results.schema import Summary
     from mlperf_suite.rules.verdict import Verdict
     from mlperf_suite.session.recorder import Recorder
-    from mlperf_suite.session.session_parts import SessionParts
-    from mlperf_suite.session.suite import Session
+    from mlperf_suite.session.suite import Session, SessionParts
     from mlperf_suite.session.timing.estimate import Estimator
     from mlperf_suite.settings import Settings
 

@@ -15,15 +15,12 @@ from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.plugin.baseline_gate import baselines_of
 from mlperf_suite.plugin.cases import REGRESSION, Case, MetricCase, cases_of, parametrize
 from mlperf_suite.plugin.lifecycle import SUITE
-from mlperf_suite.plugin.metric_change import MetricChange
 from mlperf_suite.plugin.options import settings_of
-from mlperf_suite.plugin.outcomes import or_fail
-from mlperf_suite.plugin.session_run import SessionRun
+from mlperf_suite.plugin.outcomes import MetricChange, SessionRun, or_fail
 from mlperf_suite.plugin.terminal_report import OF_WORKERS
 from mlperf_suite.secrets import sweep
 from mlperf_suite.session.engine_source import source_of
-from mlperf_suite.session.run_kind import NoCase, StepKey
-from mlperf_suite.session.run_kinds import kind_of
+from mlperf_suite.session.run_kind import NoCase, StepKey, kind_of
 
 if TYPE_CHECKING:
     from mlperf_suite.features.mmlu.journal import Shares

@@ -1,11 +1,21 @@
-"""What a search found: its trials, its figures in summary.json."""
+"""What a search found: its trials, how long they are, its figures in summary.json."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
 
+from mlperf_suite.loadgen.load_plan import Shortened
 from mlperf_suite.results.schema import GOODPUT, Summary
+
+SHORT: dict[bool, Shortened] = {
+    True: Shortened(10_000, 64, latency_percent=90),
+    False: Shortened(60_000, 1),
+}
+"""A trial run of the peak search, by whether the profile is smoke."""
+MAX_TRIAL_SAMPLES = 1024
+"""Equal issue mode sends whole multiples of the samples, so a trial run needs fewer of them."""
+
 
 UNBOUNDED = "no rate above it failed; start higher with --server-target-qps"
 """The note on a peak that is only a lower bound."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.features.peak_search.trials import MAX_TRIAL_SAMPLES, SHORT
+from mlperf_suite.features.peak_search.figures import MAX_TRIAL_SAMPLES, SHORT
 from mlperf_suite.session.loadgen_kind import needs_offline, offline_run
 from mlperf_suite.session.run_kind import (
     Maker,
@@ -24,7 +24,7 @@ from mlperf_suite.session.timing.estimate import AFTER_RUN_S, Estimator
 if TYPE_CHECKING:
     from mlperf_suite.features.peak_search.figures import SearchPart
     from mlperf_suite.results.record import Result
-    from mlperf_suite.session.session_parts import SessionParts
+    from mlperf_suite.session.suite import SessionParts
     from mlperf_suite.settings import Settings
 
 _RUNS = 11

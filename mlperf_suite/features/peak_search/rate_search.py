@@ -13,9 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mlperf_suite.errors import UsageError
-from mlperf_suite.features.peak_search.figures import PeakSearch, RateTrial
+from mlperf_suite.features.peak_search.figures import (
+    MAX_TRIAL_SAMPLES,
+    SHORT,
+    PeakSearch,
+    RateTrial,
+)
 from mlperf_suite.features.peak_search.report import plot_peak
-from mlperf_suite.features.peak_search.trials import MAX_TRIAL_SAMPLES, SHORT
 from mlperf_suite.loadgen.load_plan import SMOKE, Shortened, plan_run
 from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.results.performance_figures import goodput

@@ -7,6 +7,6 @@ FEATURE = Feature(
     summary="--profile-run: performance runs under vLLM's profiler, and their longest operations",
     options="mlperf_suite.features.profiling.options",
     session="mlperf_suite.features.profiling.session",
-    figures={"run.profile": "mlperf_suite.features.profiling.figures.ProfileFigures"},
+    figures={"run.profile": "mlperf_suite.features.profiling.trace.ProfileFigures"},
     report="mlperf_suite.features.profiling.report",
 )

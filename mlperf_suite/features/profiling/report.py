@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mlperf_suite.features.profiling.figures import PROFILE, ProfileFigures
-from mlperf_suite.features.profiling.trace import Operation
+from mlperf_suite.features.profiling.trace import PROFILE, Operation, ProfileFigures
 from mlperf_suite.reports.feature_report import FeatureReport
 from mlperf_suite.reports.sections import (
     Cell,

@@ -12,8 +12,7 @@ from mlperf_suite import ranges
 from mlperf_suite.engines.protocol import Engine, Profiler, ProfilingEngine, trace_files
 from mlperf_suite.errors import RunError, SuiteError
 from mlperf_suite.features.profiling import nsight
-from mlperf_suite.features.profiling.figures import PROFILE, ProfileFigures
-from mlperf_suite.features.profiling.trace import top_operations
+from mlperf_suite.features.profiling.trace import PROFILE, ProfileFigures, top_operations
 from mlperf_suite.session.companion import Companion, ProfiledRuns, RunAtHand
 
 if TYPE_CHECKING:

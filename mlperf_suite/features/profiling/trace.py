@@ -17,6 +17,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
+PROFILE = "run.profile"
+"""The name of the figures in summary.json."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileFigures:
+    """The profile of a performance run. `seconds`: how long the profiler ran. `files`: the traces,
+    as paths in the run's folder. `opens`: how to view them, a sentence. `operations`: the longest
+    operations, only for torch's traces."""
+
+    profiler: str = ""
+    seconds: float = 0.0
+    files: tuple[str, ...] = ()
+    opens: str = ""
+    operations: TopOperations | None = None
+
+
 _BEGINS = re.compile(r'"traceEvents"\s*:\s*\[')
 _GAP = re.compile(r"[ \t\r\n,]*")
 _CHUNK = 1 << 20

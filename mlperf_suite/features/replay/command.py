@@ -6,7 +6,7 @@ import math
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mlperf_suite.commands.command import Subcommand, check_output, say
+from mlperf_suite.commands import Subcommand, check_output, say
 from mlperf_suite.errors import UsageError
 
 

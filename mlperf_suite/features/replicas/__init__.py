@@ -16,5 +16,5 @@ FEATURE = Feature(
         "run.scaling": "mlperf_suite.features.replicas.figures.ScalingFigures",
     },
     report="mlperf_suite.features.replicas.report",
-    session="mlperf_suite.features.replicas.session",
+    session="mlperf_suite.features.replicas.source",
 )

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.energy.meters import Recording
+from mlperf_suite.energy import Recording
 from mlperf_suite.engines.framed_socket import Link
 from mlperf_suite.engines.hang_detector import HangDetector
 from mlperf_suite.engines.messages import (
@@ -59,7 +59,7 @@ from mlperf_suite.engines.protocol import (
 )
 from mlperf_suite.errors import EngineDiedError, EngineError, SuiteError, one_line, os_error_line
 from mlperf_suite.features.replicas.handshake import accept, listen
-from mlperf_suite.features.replicas.node_energy import FindOwn, Metered, OwnMeters
+from mlperf_suite.features.replicas.nodes import FindOwn, Metered, OwnMeters
 from mlperf_suite.hardware import cores_near
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import Any
 from mlperf_suite.engines.hang_detector import handlers_kept
 from mlperf_suite.errors import EngineError, SuiteError, UsageError, one_line
 from mlperf_suite.features.replicas.actor import Replica
-from mlperf_suite.features.replicas.node_facts import NodeFacts, look_around
+from mlperf_suite.features.replicas.nodes import NodeFacts, look_around
 from mlperf_suite.features.replicas.placement import Node, ReplicaSlot
 
 _LOOK_S = 0.5

@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.energy.meters import Meters
+from mlperf_suite.energy import Meters
 from mlperf_suite.engines.driver import Driver, Pending
 from mlperf_suite.engines.messages import (
     Answer,
@@ -57,7 +57,7 @@ from mlperf_suite.features.replicas.loading import (
     load_engines,
     prepare,
 )
-from mlperf_suite.features.replicas.node_energy import FindOwn, meters_of, own_meters
+from mlperf_suite.features.replicas.nodes import FindOwn, meters_of, own_meters
 from mlperf_suite.features.replicas.placement import ReplicaSlot, devices
 from mlperf_suite.features.replicas.speed import probe_replicas
 from mlperf_suite.features.replicas.totals import ReplicaAccount, run_of

@@ -16,7 +16,7 @@ from mlperf_suite.errors import EngineError
 from mlperf_suite.features.replicas.actor import Loaded, Make, ReferenceSearch
 from mlperf_suite.features.replicas.cluster import Cluster, Placed
 from mlperf_suite.features.replicas.handshake import connect, new_key
-from mlperf_suite.features.replicas.node_facts import NodeFacts, look_around
+from mlperf_suite.features.replicas.nodes import NodeFacts, look_around
 from mlperf_suite.features.replicas.placement import (
     Node,
     NodeShare,

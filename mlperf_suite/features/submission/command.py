@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mlperf_suite import IS_CLONE
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.commands.command import Subcommand, refuse, say
+from mlperf_suite.commands import Subcommand, refuse, say
 from mlperf_suite.errors import RefusedError, UsageError
 
 

@@ -22,8 +22,11 @@ from mlperf_suite.features.submission.client_points import (
     with_accuracy_of,
 )
 from mlperf_suite.features.submission.package_facts import PackageFacts, lacking_warmup, read_facts
-from mlperf_suite.features.submission.package_writer import PackageCurve, PackageWriter
-from mlperf_suite.features.submission.point_events import known_of_warmup
+from mlperf_suite.features.submission.package_writer import (
+    PackageCurve,
+    PackageWriter,
+    known_of_warmup,
+)
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
 _FOLDERS = ("organization", "submission_id", "implementation")

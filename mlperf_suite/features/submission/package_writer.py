@@ -1,18 +1,22 @@
-"""Writes the files of one curve into a package of MLPerf Endpoints."""
+"""Writes the files of one curve into a package of MLPerf Endpoints.
+
+What events.jsonl adds to a point, its steady state and its warm-up, is computed here.
+"""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from mlperf_suite import __version__
-from mlperf_suite.errors import RefusedError
+from mlperf_suite.errors import RefusedError, UsageError
+from mlperf_suite.features.endpoints.client_results.answer_texts import TokenCounts
 from mlperf_suite.features.endpoints.client_results.client_benchmarks import ClientBenchmark
 from mlperf_suite.features.endpoints.client_results.package_files import (
     OF_A_POINT,
@@ -29,15 +33,15 @@ from mlperf_suite.features.endpoints.client_results.result_files import (
     CLIENT_SUMMARY,
 )
 from mlperf_suite.features.endpoints.client_results.series import SEED_SETS, Regions, min_duration_s
+from mlperf_suite.features.endpoints.client_results.steady_state import steady_state
+from mlperf_suite.features.endpoints.client_results.super_passes import (
+    WarmupEvents,
+    read_super_passes,
+    super_pass_size,
+)
+from mlperf_suite.features.servers.exchanges import TextCodec
 from mlperf_suite.features.submission.client_points import ClientPoint
 from mlperf_suite.features.submission.package_facts import ACCURACY_RUN, PackageFacts
-from mlperf_suite.features.submission.point_events import (
-    NO_WARMUP,
-    PointEvents,
-    known_of_warmup,
-    read_point_events,
-    token_counts,
-)
 from mlperf_suite.features.submission.texts import folder_name
 from mlperf_suite.judging.reading import read_json, yaml_text
 from mlperf_suite.results.run_folder import write_json, write_whole
@@ -346,3 +350,83 @@ def _state_in_words(state: SteadyState) -> str:
 def _copy_text(source: Path, target: Path) -> None:
     """Copy a file of the client, with what looks like a token or a key redacted."""
     write_whole(target, scrub(source.read_text(encoding="utf-8")))
+
+
+WARMUP_COUNTS = ("duration_s", "requests_issued", "requests_completed", "concurrency")
+NO_WARMUP = {**dict.fromkeys(WARMUP_COUNTS, 0), "data_source": "none, there was no warm-up"}
+
+
+@dataclass(frozen=True, slots=True)
+class PointEvents:
+    """`warmup`: members of point.yaml's block. `steady_state`: its block; None without a tokenizer,
+    which TPOT needs, and for a dedicated Offline run, to which it does not apply (§4.4)."""
+
+    warmup: Mapping[str, Any] = field(default_factory=dict)
+    steady_state: SteadyState | None = None
+
+    @property
+    def block(self) -> dict[str, Any]:
+        """The members that the steady state adds to point.yaml."""
+        if self.steady_state is None:
+            return {}
+        content = msgspec.to_builtins(self.steady_state)
+        window = {n: v for n, v in content.pop("window").items() if v is not None}
+        return {"steady_state": {**content, **({"window": window} if window else {})}}
+
+
+def token_counts(folder: Path) -> TokenCounts:
+    """How many tokens the tokenizer.json in a folder makes of texts. Raises UsageError."""
+    try:
+        return TextCodec(str(folder)).counts
+    # The library raises Exception itself for a file that it cannot read.
+    except Exception as error:
+        raise UsageError(f"tokenizer {folder}: no tokenizer.json that can be read") from error
+
+
+def read_point_events(
+    point: ClientPoint, samples: int, number: int, count_tokens: TokenCounts | None
+) -> PointEvents:
+    """What a point's events.jsonl says; nothing if there is none. Raises RefusedError.
+
+    `samples`: of the data set; `number`: the point's concurrency.
+    """
+    if point.events_file is None:
+        return PointEvents()
+    fixed = point.concurrency is not None
+    size = super_pass_size(samples, number)
+    try:
+        passes, warmup = read_super_passes(point.events_file, size, count_tokens if fixed else None)
+    except (OSError, ValueError) as error:
+        raise RefusedError([f"{point}: {error}"]) from error
+    if not fixed or count_tokens is None:
+        return PointEvents(_warmup_block(point, warmup))
+    state = steady_state(passes, samples, size, min_duration_s(number))
+    return PointEvents(_warmup_block(point, warmup), state)
+
+
+def known_of_warmup(point: ClientPoint) -> list[str]:
+    """The members of a warm-up's block that follow from the client's files.
+
+    Its end is not in the events; if the client waited for it (drain), all but the errors ended.
+    """
+    run = point.summary.run_config
+    if run is not None and run.warmup.get("enabled") is False:
+        return list(NO_WARMUP)
+    if point.events_file is None:
+        return []
+    drained = run is not None and run.warmup.get("drain") is True
+    return [name for name in WARMUP_COUNTS if drained or name != "requests_completed"]
+
+
+def _warmup_block(point: ClientPoint, warmup: WarmupEvents) -> dict[str, Any]:
+    if not warmup.issued:
+        return NO_WARMUP
+    counts = {
+        "duration_s": round(warmup.duration_s, 3),
+        "requests_issued": warmup.issued,
+        "requests_completed": warmup.issued - warmup.failed,
+        # It has the load of the measurement.
+        "concurrency": min(warmup.issued, point.concurrency or warmup.issued),
+    }
+    known = known_of_warmup(point)
+    return {name: count for name, count in counts.items() if name in known}

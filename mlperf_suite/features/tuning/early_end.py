@@ -14,10 +14,9 @@ from mlperf_suite.features.tuning.early_stopping import (
     cannot_win,
     full_rate,
 )
-from mlperf_suite.features.tuning.probing import probe_of
 from mlperf_suite.features.tuning.space import Settings, Trial
 from mlperf_suite.features.tuning.target import trial_files
-from mlperf_suite.features.tuning.trial_run import Measured, Watch
+from mlperf_suite.features.tuning.trial_run import Measured, Watch, probe_of
 from mlperf_suite.results.baseline import answer_scores
 from mlperf_suite.rules.verdict import figure_words
 

@@ -51,8 +51,8 @@ def make_tuning(config: pytest.Config) -> TuningResult:
 
     Raises pytest.UsageError for options that cannot be.
     """
+    from mlperf_suite.features.tuning.command import add_options
     from mlperf_suite.features.tuning.tune import tune
-    from mlperf_suite.features.tuning.tuning_options import add_options
     from mlperf_suite.features.tuning.tuning_request import request_of
     from mlperf_suite.plugin.progress import TerminalWatcher
 

@@ -22,9 +22,8 @@ import numpy as np
 
 from mlperf_suite.features.tuning.conditions import Conditions
 from mlperf_suite.features.tuning.early_stopping import Estimate
-from mlperf_suite.features.tuning.feasibility import Feasibility
 from mlperf_suite.features.tuning.space import Choice, Settings, Space, Trial
-from mlperf_suite.features.tuning.surrogate import Floats, Indices, Surrogate
+from mlperf_suite.features.tuning.surrogate import Feasibility, Floats, Indices, Surrogate
 
 _START = 8
 """Trials spread over the space before the model proposes, the default among them."""

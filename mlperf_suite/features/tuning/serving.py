@@ -23,7 +23,6 @@ import psutil
 
 from mlperf_suite.engines.hang_detector import end_processes
 from mlperf_suite.errors import UsageError
-from mlperf_suite.features.tuning.orphan_processes import SERVER_OUTPUT
 from mlperf_suite.features.tuning.space import (
     Settings,
     Trial,
@@ -32,7 +31,14 @@ from mlperf_suite.features.tuning.space import (
     shell_line,
 )
 from mlperf_suite.features.tuning.target import TuneTarget
-from mlperf_suite.features.tuning.trial_run import Command, Measured, Watch, last_words, run_trial
+from mlperf_suite.features.tuning.trial_run import (
+    SERVER_OUTPUT,
+    Command,
+    Measured,
+    Watch,
+    last_words,
+    run_trial,
+)
 
 _START_S = 1800.0
 """The longest start: a large model is read from a disk."""

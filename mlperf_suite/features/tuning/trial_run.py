@@ -1,24 +1,39 @@
-"""One trial: a kept run of the suite in a process of its own, which may crash or hang."""
+"""One trial: a kept run of the suite in a process of its own, which may crash or hang.
+
+Also what the probe of its engine's speed says of it, seconds after that is loaded; the processes
+that it left behind, which still write into its files (one in a group or session of its own, or
+whose parent was killed, has the run's output all the same); and its line in the tuning's folder, so
+that an interrupted tuning goes on.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import os.path
 import signal
+import statistics
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
+import psutil
+
+from mlperf_suite.engines.hang_detector import end_processes
 from mlperf_suite.engines.vllm_environment import last_error
 from mlperf_suite.errors import UsageError
-from mlperf_suite.features.tuning.orphan_processes import OF_RUNS, RUN_OUTPUT, end_left_over
-from mlperf_suite.features.tuning.probing import Work, probe_of, work_of
 from mlperf_suite.features.tuning.space import Settings, Trial, run_arguments, run_variables
 from mlperf_suite.features.tuning.target import TrialFiles, TuneTarget, costs_of, trial_files
+from mlperf_suite.loadgen.timeline import read_timeline
+from mlperf_suite.results import typed_json
+from mlperf_suite.results.run_folder import ENGINE_LOG, read_config, run_folders
+from mlperf_suite.session.timing.estimate import Speed
 
 _STOP_S = 20.0
 """How long a run may take to write what it has after Ctrl-C before it is killed."""
@@ -175,3 +190,107 @@ def check_options(options: Sequence[str]) -> None:
     own = (*run_options, "--endpoint", "--logs", "--plan", "--co")
     if taken := [word for word in options if word.partition("=")[0] in own]:
         raise UsageError(f"tune: {taken[0]}: not with tune, which sets it or does not support it")
+
+
+RUN_OUTPUT, SERVER_OUTPUT = "output.txt", "server.txt"
+OF_RUNS = (RUN_OUTPUT, ENGINE_LOG)
+"""What a run and its engine write; a server that goes on writes another file."""
+
+
+def end_left_over(folder: Path, names: Collection[str]) -> list[str]:
+    """End the processes that write files of these names in a folder, with their children; their
+    names and ids."""
+    own = {process.pid for process in (psutil.Process(), *psutil.Process().parents())}
+    others = (process for process in psutil.process_iter() if process.pid not in own)
+    writers = [process for process in others if _writes(process, folder, names)]
+    family = {process.pid: process for process in writers}
+    for process in writers:
+        with contextlib.suppress(psutil.Error):
+            family |= {child.pid: child for child in process.children(recursive=True)}
+    ended = [word for word in map(_word, family.values()) if word]
+    end_processes(list(family.values()))
+    return sorted(ended)
+
+
+def _writes(process: psutil.Process, folder: Path, names: Collection[str]) -> bool:
+    place = Path(os.path.realpath(folder))
+    with contextlib.suppress(psutil.Error, OSError):
+        for file in process.open_files():
+            path = Path(file.path)
+            if path.name in names and file.mode[:1] in "aw" and path.is_relative_to(place):
+                return True
+    return False
+
+
+def _word(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        return f"{process.name()} ({process.pid})"
+    return ""
+
+
+_KNOWN = ("seconds", "samples", "costs", "work", "probe")
+_OF_TRIAL = tuple(Trial.__dataclass_fields__)
+
+
+class Records:
+    """A file of JSON lines. A line that a full disk or a crash cut off is passed over."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def add(self, run: Measured, **more: object) -> None:
+        """Append a run. Raises OSError if that is not possible."""
+        row = {**asdict(run.trial), **asdict(run), **more}
+        del row["trial"]
+        text = json.dumps(row) + "\n"
+        with self._file.open("a+b") as file:
+            if file.tell():
+                file.seek(-1, 2)
+                text = text if file.read() == b"\n" else f"\n{text}"
+            file.write(text.encode())
+
+    def __iter__(self) -> Iterator[tuple[Measured, dict[str, Any]]]:
+        """The runs in order, each with what was added to it."""
+        lines = self._file.read_text(errors="replace").splitlines() if self._file.is_file() else ()
+        for line in lines:
+            try:
+                row = json.loads(line)
+                trial = Trial(**{name: row.pop(name) for name in _OF_TRIAL if name in row})
+                known = {n: row.pop(n) for n in _KNOWN if n in row}
+                if known.get("work"):
+                    known["work"] = Work(**known["work"])
+                yield Measured(trial, row.pop("folder", ""), **known), row
+            except (ValueError, TypeError, AttributeError):
+                continue
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What an Offline run had to do: its samples, and their mean lengths in tokens."""
+
+    samples: int
+    prompt: float
+    answer: float
+
+
+def work_of(runs: Sequence[TrialFiles]) -> Work | None:
+    """That of the first accuracy run that has a timeline."""
+    for run in runs:
+        timeline = read_timeline(run.folder / "Accuracy")
+        if timeline is not None and timeline.prompt_tokens:
+            means = map(statistics.fmean, (timeline.prompt_tokens, timeline.tokens))
+            return Work(len(timeline.tokens), *means)
+    return None
+
+
+def probe_of(folder: Path, work: Work) -> float | None:
+    """The tokens/s that the probe in a results folder says of this work; None before it is made.
+
+    Nor is there one of a stand-in engine.
+    """
+    for run in run_folders(folder):
+        speed = typed_json.read(Speed, (read_config(run) or {}).get("speed"))
+        if speed is not None:
+            seconds = speed.batch_s([round(work.prompt)] * work.samples, work.answer)
+            return work.samples * work.answer / seconds if seconds > 0 else None
+    return None

@@ -23,12 +23,19 @@ from mlperf_suite.features.tuning.claim import (
     gain_of,
 )
 from mlperf_suite.features.tuning.early_end import leader_of, watch_of
-from mlperf_suite.features.tuning.orphan_processes import OF_RUNS, SERVER_OUTPUT, end_left_over
-from mlperf_suite.features.tuning.records import Records
 from mlperf_suite.features.tuning.search import TuningSearch
 from mlperf_suite.features.tuning.serving import run_served
 from mlperf_suite.features.tuning.space import Settings, Trial
-from mlperf_suite.features.tuning.trial_run import Command, Measured, Watch, run_trial
+from mlperf_suite.features.tuning.trial_run import (
+    OF_RUNS,
+    SERVER_OUTPUT,
+    Command,
+    Measured,
+    Records,
+    Watch,
+    end_left_over,
+    run_trial,
+)
 from mlperf_suite.features.tuning.tuning_request import Request
 from mlperf_suite.rules.verdict import figure_words
 

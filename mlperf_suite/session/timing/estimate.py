@@ -26,8 +26,7 @@ from mlperf_suite.loadgen.load_plan import (
     RunKey,
 )
 from mlperf_suite.session.engine_source import source_of
-from mlperf_suite.session.run_kind import Selection, Step
-from mlperf_suite.session.run_kinds import kind_of
+from mlperf_suite.session.run_kind import Selection, Step, kind_of
 
 if TYPE_CHECKING:
     from mlperf_suite.settings import Settings

@@ -18,8 +18,7 @@ from mlperf_suite.hardware import cpu_computes_bf16
 from mlperf_suite.session.companion import companion_kinds, profile_of
 from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.session.plan import Plan, clock, plan_session
-from mlperf_suite.session.run_kind import Selection, Step, StepKey
-from mlperf_suite.session.run_kinds import kind_of
+from mlperf_suite.session.run_kind import Selection, Step, StepKey, kind_of
 from mlperf_suite.session.timing.estimate import Estimator, Lengths, Speed
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ from mlperf_suite.session.companion import ProfiledRuns, profile_of
 from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import Plan, clock, plan_session
-from mlperf_suite.session.run_kind import Place, Step
-from mlperf_suite.session.run_kinds import kind_of
+from mlperf_suite.session.run_kind import Place, Step, kind_of
 from mlperf_suite.session.timing.estimate import Estimator, Speed, offline_qps, server_qps
 
 _END_S = 3.0

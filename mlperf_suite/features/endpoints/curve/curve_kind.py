@@ -10,7 +10,7 @@ from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import CURVE, LOADGEN
 from mlperf_suite.features.endpoints.client_kind import name_client
-from mlperf_suite.features.endpoints.curve.curve_times import curve_s
+from mlperf_suite.features.endpoints.curve.curve_points import curve_s
 from mlperf_suite.features.endpoints.options import by_official_client
 from mlperf_suite.session.run_kind import (
     Maker,
@@ -25,7 +25,7 @@ from mlperf_suite.session.run_kind import (
 if TYPE_CHECKING:
     from mlperf_suite.features.endpoints.curve.curve_figures import CurveRecord
     from mlperf_suite.results.record import Result
-    from mlperf_suite.session.session_parts import SessionParts
+    from mlperf_suite.session.suite import SessionParts
     from mlperf_suite.session.timing.estimate import Estimator
     from mlperf_suite.settings import Settings
 

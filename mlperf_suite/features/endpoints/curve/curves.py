@@ -30,7 +30,7 @@ from mlperf_suite.engines.protocol import (
 from mlperf_suite.errors import RunError
 from mlperf_suite.features.chats.agent_replay import turn_timeout_s
 from mlperf_suite.features.chats.agent_sessions import sessions_of
-from mlperf_suite.features.chats.chat_engine import ChatEndpoint
+from mlperf_suite.features.chats.chat_client import ChatEndpoint
 from mlperf_suite.features.endpoints.client_results.series import SEED_SETS, min_duration_s
 from mlperf_suite.features.endpoints.curve.agent_points import (
     ConversationPoints,
@@ -52,7 +52,11 @@ from mlperf_suite.features.endpoints.curve.curve_figures import (
 )
 from mlperf_suite.features.endpoints.curve.curve_points import (
     BLOCKS,
+    CLIENT_START_S,
     GAIN,
+    PROBE_POINT_S,
+    SMOKE_MAX_S,
+    SMOKE_POINT_S,
     c_max_of,
     endless_order,
     growing_queue,
@@ -62,12 +66,6 @@ from mlperf_suite.features.endpoints.curve.curve_points import (
     regions_of,
     scored_points,
     tokens_per_s,
-)
-from mlperf_suite.features.endpoints.curve.curve_times import (
-    CLIENT_START_S,
-    PROBE_POINT_S,
-    SMOKE_MAX_S,
-    SMOKE_POINT_S,
 )
 from mlperf_suite.features.endpoints.curve.official_points import (
     POINTS_FOLDER,

@@ -11,8 +11,7 @@ from typing import Any
 
 from mlperf_suite import rules
 from mlperf_suite.benchmarks.catalog import find_benchmark
-from mlperf_suite.benchmarks.chat_template import in_template, with_objects
-from mlperf_suite.benchmarks.prompts import load_tokenizer
+from mlperf_suite.benchmarks.prompts import in_template, load_tokenizer, with_objects
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.features.endpoints.client_results.answer_texts import Message
 from mlperf_suite.features.endpoints.client_results.client_benchmarks import (

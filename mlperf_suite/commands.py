@@ -1,0 +1,176 @@
+"""The commands of the core, and what a command is: `COMMANDS` and what several of them do alike."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from mlperf_suite.errors import UsageError
+from mlperf_suite.untrusted_files import printable
+
+
+@dataclass(frozen=True, slots=True)
+class Subcommand:
+    """A command of `mlperf-suite`.
+
+    `run` returns its exit status and may raise SuiteError or OSError. `unknown`: what the error
+    about an unknown argument adds.
+    """
+
+    help: str
+    add_options: Callable[[ArgumentParser], None]
+    run: Callable[[Namespace], int]
+    unknown: str = ""
+
+
+def say(text: str, stream: TextIO | None = None) -> None:
+    """Print lines, which may quote files of others."""
+    print("\n".join(map(printable, text.split("\n"))), file=stream)
+
+
+def check_output(option: str, path: Path | None) -> None:
+    """Raise UsageError for a name of something other than a regular file."""
+    if path and (path.is_symlink() or (path.exists() and not path.is_file())):
+        raise UsageError.for_option(option, path, "a link, a folder or a device; name a file")
+
+
+def refuse(reasons: Sequence[str], outcome: str) -> int:
+    """Print why a command refuses its input; returns its exit status."""
+    for reason in reasons:
+        say(f"refused: {reason}", sys.stderr)
+    say(outcome, sys.stderr)
+    return 2
+
+
+def _report_options(parser: ArgumentParser) -> None:
+    parser.add_argument("run", type=Path, help="the run's folder")
+
+
+def _report(arguments: Namespace) -> int:
+    from mlperf_suite.reports.writing import refresh_figures, write_reports
+
+    folder: Path = arguments.run
+    refresh_figures(folder)
+    write_reports(folder)
+    say(f"{folder / 'report.md'}\n{folder / 'report.html'}")
+    return 0
+
+
+def _compare_options(parser: ArgumentParser) -> None:
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs")
+    parser.add_argument(
+        "--max-regression", type=float, default=5.0, help="largest loss that passes, in percent (5)"
+    )
+    parser.add_argument(
+        "--plot", type=Path, default=Path("compare.png"), help="file for the plot (compare.png)"
+    )
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="also write an HTML page, with the answers that differ most",
+    )
+    parser.add_argument(
+        "--gate",
+        action="store_true",
+        help="exit with status 1 if a run lost more than --max-regression and more than the noise, "
+        "is not comparable with the first, or is too noisy to show the loss of half of the speed",
+    )
+
+
+def _compare(arguments: Namespace) -> int:
+    from mlperf_suite.reports.comparison import (
+        PLOT_FORMATS,
+        comparison_sections,
+        gate_lines,
+        plot_comparison,
+    )
+    from mlperf_suite.reports.html import html_page
+    from mlperf_suite.reports.markdown import markdown_text
+    from mlperf_suite.results.baseline import load_baseline
+    from mlperf_suite.results.run_folder import write_whole
+
+    if len(arguments.runs) < 2:
+        raise UsageError("compare: needs at least two runs")
+    percent: float = arguments.max_regression
+    if not 0 <= percent < 100:
+        raise UsageError(f"--max-regression {percent:g}: must be a number from 0 to below 100")
+    if arguments.plot.suffix.lower() not in PLOT_FORMATS:
+        raise UsageError.for_option(
+            "--plot", arguments.plot, f"must be one of {', '.join(PLOT_FORMATS)}"
+        )
+    check_output("--plot", arguments.plot)
+    check_output("--html", arguments.html)
+    first, rest = load_baseline(arguments.runs[0], ""), arguments.runs[1:]
+    runs = [first, *(load_baseline(path, "", needs_figures=False) for path in rest)]
+    sections = comparison_sections(runs, percent / 100)
+    say(markdown_text(sections, headings=False))
+    plot_comparison(runs, arguments.plot)
+    say(f"plot: {arguments.plot}")
+    if arguments.html:
+        write_whole(arguments.html, html_page(sections))
+        say(f"page: {arguments.html}")
+    if not arguments.gate:
+        return 0
+    lines = gate_lines(runs, percent / 100)
+    for line in lines:
+        say(f"gate: {line}")
+    return 1 if lines else 0
+
+
+def _convert_options(parser: ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help="a pickle of a pandas DataFrame")
+    parser.add_argument("out", type=Path, metavar="OUT.parquet", help="a new file")
+
+
+def _convert(arguments: Namespace) -> int:
+    from mlperf_suite.datasets.parquet_conversion import convert_pickle
+
+    source, out = arguments.file, arguments.out
+    if out.suffix != ".parquet":
+        raise UsageError(f"convert: {out}: the output name must end in .parquet")
+    frame = convert_pickle(source, out)
+    say(f"{out}: {frame.rows} rows")
+    for name, kind in frame.columns.items():
+        say(f"  {name}: {kind}")
+    for note in frame.notes:
+        say(note)
+    say(f"of {source}, sha256 {frame.sha256}")
+    return 0
+
+
+def _setup(_: Namespace) -> int:
+    from mlperf_suite.assets import assets_dir, set_up
+
+    set_up()
+    say(str(assets_dir()))
+    return 0
+
+
+COMMANDS: Mapping[str, Subcommand] = {
+    "report": Subcommand(
+        "regenerate a run's reports and plots",
+        _report_options,
+        _report,
+    ),
+    "compare": Subcommand(
+        "compare runs in a table, a plot and a page; the first is the reference",
+        _compare_options,
+        _compare,
+    ),
+    "convert": Subcommand(
+        "convert a data set published as a pickle to parquet, without executing the pickle",
+        _convert_options,
+        _convert,
+    ),
+    "setup": Subcommand(
+        "download NLTK's punkt for ROUGE and, if vLLM is installed, the small model",
+        lambda _: None,
+        _setup,
+    ),
+}
+"""Those that are no feature's, by name."""

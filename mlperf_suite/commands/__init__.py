@@ -1,1 +1,0 @@
-"""The commands of `mlperf-suite`: each is a module with a `COMMAND`."""
