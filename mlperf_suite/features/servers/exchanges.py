@@ -8,6 +8,7 @@ import random
 import struct
 import time
 from array import array
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
@@ -34,6 +35,7 @@ from mlperf_suite.features.servers.adapters import (
     one_line,
 )
 from mlperf_suite.features.servers.connection import Connection, Exchange, Pool
+from mlperf_suite.features.servers.streams import Arrivals
 
 _BACKOFF_S = (0.5, 1.0, 2.0)
 _PASSING = (429, 500, 502, 503, 504)
@@ -145,8 +147,8 @@ class Shared:
 
     `tell` sends a message to the engine. `text` is None if the servers give token ids. By place:
     `pools` of connections, the number of `pieces` of answers that came, how often requests were
-    `turned_away`, and `queues`. `tokens`:
-    those that came since the last beat. `under_way`: the requests that are not over.
+    `turned_away`, and `queues`. Since the last beat: `tokens` that came, and how often so many of
+    a streamed answer came at a time (`events`). `under_way`: the requests that are not over.
     """
 
     hello: WorkerConfig
@@ -157,6 +159,7 @@ class Shared:
     pieces: list[int] = field(init=False)
     turned_away: list[int] = field(init=False)
     tokens: int = 0
+    events: Counter[int] = field(default_factory=Counter)
     under_way: set[Request] = field(default_factory=set)
     queues: list[Queue] = field(init=False)
     _sampling: Sampling | None = None
@@ -316,6 +319,8 @@ class Generating(Request):
 
     def restart(self) -> None:
         self._answer = PartialAnswer()
+        self._arrivals = Arrivals()
+        self._letters = self._texts = 0
         self._signs = _NO_SIGNS
         self._began = self._first = self._last = self._asleep_s = 0.0
         self._counted = self._ended_before = 0
@@ -362,7 +367,11 @@ class Generating(Request):
             shared.pieces[self.place] += 1
             self._last = arrived
             self._ended_before = shared.queues[self.place].ended
+        for text in answer.text[self._texts :]:
+            self._letters += len(text)
+        self._texts = pieces
         pieces, most = max(count, pieces), self._sampling.max_tokens
+        self._arrivals.came(count if shared.text is None else self._letters, pieces, arrived)
         if pieces > _MAX_PIECES_FACTOR * most + _FEW_PIECES:
             self._refuse(f"sent {pieces:,} pieces of an answer of at most {most:,} tokens")
             return
@@ -419,6 +428,7 @@ class Generating(Request):
             self._first = arrived
             shared.tell(ServerFirstTokens(self.number, list(token_ids[:1]), arrived))
         shared.queues[self.place].ended += 1
+        first = self._first_tokens(len(token_ids))
         self.over()
         own = shared.hello.model
         # Some servers append a revision.
@@ -429,7 +439,23 @@ class Generating(Request):
         ends = answer.finish_reason, model, answer.server_s
         # Half the time of an array made from the list.
         tokens = struct.pack(f"{len(token_ids)}i", *token_ids)
-        shared.tell(ServerAnswer(self.number, tokens, *times, self.resent, *usage, *ends))
+        told = *times, self.resent, *usage, *ends
+        shared.tell(ServerAnswer(self.number, tokens, *told, first_tokens=first))
+
+    def _first_tokens(self, tokens: int) -> int:
+        """How many of so many tokens came with the first one; counts what came at a time."""
+        arrivals, text = self._arrivals, self.shared.text
+        if not self._sampling.wants_first or not arrivals.parts:
+            return 1
+        if text is None:
+            self.shared.events.update(arrivals.parts)
+            return arrivals.first
+        self.shared.events.update(arrivals.in_tokens(tokens))
+        if arrivals.first == self._letters:
+            return tokens
+        # Cut off, a text may be a token more.
+        first = "".join(self._answer.text)[: arrivals.first]
+        return max(1, len(text.tokens(first)) - 1)
 
 
 class Posting(Request):
