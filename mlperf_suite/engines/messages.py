@@ -110,7 +110,8 @@ class Place(msgspec.Struct, array_like=True, frozen=True):
 class WorkerConfig(msgspec.Struct, array_like=True, tag=True):
     """The first message to a client. `connections`: the most per place. `silence_s`: how long an
     answer that began may pause, and how long a first token may be overdue. `cache_salt`: sent with
-    every request; "" sends another one with each."""
+    every request; "" sends another one with each. `model_names`: what
+    answers may call the model."""
 
     places: list[Place]
     kind: str
@@ -124,6 +125,7 @@ class WorkerConfig(msgspec.Struct, array_like=True, tag=True):
     connections: int
     silence_s: float
     cache_salt: str = ""
+    model_names: tuple[str, ...] = ()
 
 
 class Post(msgspec.Struct, array_like=True, tag=True):

@@ -60,7 +60,8 @@ def text_codec() -> TextCodec:
 
 def shared_of(form: str, model: str = "m") -> tuple[Shared, list[Any]]:
     """What a client's requests share, and the messages that they send to the engine."""
-    hello = msgspec.structs.replace(HELLO, kind=form, model=model)
+    names = (model, "org/M")
+    hello = msgspec.structs.replace(HELLO, kind=form, model=model, model_names=names)
     messages: list[Any] = []
     text = text_codec() if form == "text" else None
     return Shared(hello, ADAPTERS[form], text, [Mock()], messages.append), messages
@@ -144,7 +145,10 @@ def test_another_model_is_told_and_a_revision_of_the_same_is_none() -> None:
         ("m", "m", None),
         ("m", "m@main", None),
         ("a@main", "a@main", None),
+        ("m", "org/m", None),
+        ("m", "ORG/M@main", None),
         ("m", "n", "n"),
+        ("m", "mm", "mm"),
     ):
         event = {"model": reported, "choices": [{"token_ids": [5], "finish_reason": "stop"}]}
         *_, answer = messages_of("vllm", event, model=own_name)
@@ -155,12 +159,43 @@ def test_an_answer_without_an_end_is_given_up() -> None:
     events = [piece(token_ids=[5])] * 200
     *_, failure = messages_of("vllm", *events)
     assert isinstance(failure, Failure)
-    assert failure.why == "sent 113 pieces of an answer of at most 12 tokens"
+    why = "sent 113 pieces and 0 characters of an answer of at most 12 tokens"
+    assert failure.why == why
+    *_, failure = messages_of("text", piece(text="word " * 100_000))
+    assert isinstance(failure, Failure) and "and 500,000 characters" in failure.why
     *_, failure = messages_of("text", *[piece(text="a")] * 200)
     assert isinstance(failure, Failure) and "113 pieces" in failure.why
     # A little too long is told of with the answer.
     *_, answer = messages_of("vllm", *events[:20], piece(token_ids=[6], finish_reason="stop"))
     assert isinstance(answer, ServerAnswer) and len(ids_of(answer)) == 21
+
+
+def test_who_speaks_is_nothing_of_an_answer() -> None:
+    role = piece(delta={"role": "assistant", "content": ""}, message={"role": "assistant"})
+    *_, answer = messages_of("vllm", role, piece(token_ids=[5], finish_reason="stop"))
+    assert isinstance(answer, ServerAnswer)
+
+
+@pytest.mark.parametrize("form", ["vllm", "sglang"])
+def test_a_count_that_no_message_holds_is_named(form: str) -> None:
+    counts = {"completion_tokens": 2**64}
+    key = "meta_info" if form == "sglang" else "usage"
+    *_, failure = messages_of(form, {key: counts, "output_ids": [5]})
+    assert isinstance(failure, Failure) and f"$.{key}.completion_tokens" in failure.why
+
+
+def test_content_that_is_no_stream_is_named() -> None:
+    for headers, name in (({b"content-type": b"text/html"}, "text/html"), ({}, "no content type")):
+        shared, messages = shared_of("vllm")
+        request = under_way(shared, 7)
+        request.connection = Mock(streams=False, headers=headers)
+        request.on_event(b"data: {}", 1.0)
+        (failure,) = messages
+        assert (
+            failure.why
+            == f"answered with {name}, where text/event-stream was requested: data: {{}}"
+        )
+        assert failure.unfit
 
 
 def test_events_that_bring_nothing_are_as_good_as_silence() -> None:
@@ -337,8 +372,12 @@ def test_a_client_is_greeted_first_and_once(messages: list[object]) -> None:
     [
         (b"7", 7.0),
         (b" 0 ", 0.0),
+        (b"1.5", 1.5),
         (b"Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
-        *((value, None) for value in (b"", b"soon", b"-1", b"1.5", b"\xb2", b"9" * 400 + b"s")),
+        *(
+            (value, None)
+            for value in (b"", b"soon", b"-1", b"1.5e9", b"inf", b"\xb2", b"9" * 400 + b"s")
+        ),
     ],
 )
 def test_retry_after_is_a_number_or_a_date(value: bytes, wait_s: float | None) -> None:

@@ -36,6 +36,13 @@ _BOM = b"\xef\xbb\xbf"
 _PLAIN = (b"", b"identity", b"chunked")
 """The codings that leave an answer's bytes as they are."""
 
+_TLS_ALERT = b"\x15\x03"
+"""With which a TLS server answers what is no TLS (RFC 8446, 5.1)."""
+_PLAIN_HTTP = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
+"""OpenSSL's reasons where a server answers TLS with HTTP."""
+_OTHER_HOST = (62, 64)
+"""OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH (x509_vfy.h)."""
+
 CONNECT_S = 10.0
 """How long opening a connection may take, in s."""
 _BODY_END_S = 0.1
@@ -97,6 +104,7 @@ class Connection(asyncio.Protocol):
         it saw the next request."""
         self.streams = False
         """Whether the response is a stream of events rather than one whole answer."""
+        self.headers: dict[bytes, bytes] = {}
         self._done = self._late = False
         self._closed = False
         # Of the event that a stream is in the middle of; empty at the end of each.
@@ -119,7 +127,7 @@ class Connection(asyncio.Protocol):
         assert self._transport is not None and self._exchange is None
         self._exchange = exchange
         self._parser = httptools.HttpResponseParser(self)
-        self.headers: dict[bytes, bytes] = {}
+        self.headers = {}
         self._head_size = 0
         self._status = 0
         self.streams = False
@@ -166,7 +174,10 @@ class Connection(asyncio.Protocol):
             self._fail("switched to another protocol")
         except httptools.HttpParserError as error:
             cause = error.__context__
-            self._fail("sent a response that is not HTTP" if cause is None else str(cause))
+            no_http = "speaks TLS: give its URL with https://"
+            if not data.startswith(_TLS_ALERT):
+                no_http = "sent a response that is not HTTP"
+            self._fail(no_http if cause is None else str(cause))
         if not self._status and self._head_size > MAX_HEAD_BYTES:
             # The parser reports a header only once it is complete.
             self._fail(f"sent a head of more than {MAX_HEAD_BYTES:,} bytes")
@@ -297,7 +308,7 @@ class Connection(asyncio.Protocol):
 
     def _report_json(self) -> None:
         """Report an event of one line that is JSON already, or that ends the stream."""
-        if len(self._data) == 1 and (self._data[0] == _DONE or _is_json(self._data[0])):
+        if len(self._data) == 1 and (self._data[0] == _DONE or is_json(self._data[0])):
             self._report_lines()
 
     def _report_lines(self) -> None:
@@ -352,7 +363,8 @@ class _UnusableError(Exception):
     """The server sent more than allowed, or something that this client does not read."""
 
 
-def _is_json(data: bytes) -> bool:
+def is_json(data: bytes) -> bool:
+    """Whether the data is JSON."""
     try:
         _json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -560,11 +572,18 @@ def _file_limits() -> tuple[int, int]:
 def why_unreachable(error: BaseException, patience_s: float) -> str:
     """The reason, in words that follow the server's URL. `patience_s`: the timeout used, in s."""
     match error:
+        case ssl.SSLCertVerificationError() if error.verify_code in _OTHER_HOST:
+            words = (
+                f"its TLS certificate is for another host ({error.verify_message}): "
+                "give its URL with a name that the certificate has"
+            )
         case ssl.SSLCertVerificationError():
             words = (
                 f"its TLS certificate does not verify ({error.verify_message}): "
                 "give --endpoint-ca the file of its authority"
             )
+        case ssl.SSLError() if error.reason in _PLAIN_HTTP:
+            words = "does not speak TLS: give its URL with http://"
         case ssl.SSLError():
             words = f"TLS failed: {error.reason or error}"
         case ConnectionRefusedError():

@@ -215,6 +215,7 @@ class EndpointEngine(Driver):
             self._at_once,
             config.silence_s,
             config.cache_salt,
+            (self._servers[0].model, config.model),
         )
         links: list[Link] = []
         try:

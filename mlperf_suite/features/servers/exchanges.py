@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import re
 import struct
 import time
 from array import array
@@ -34,7 +35,7 @@ from mlperf_suite.features.servers.adapters import (
     error_words,
     one_line,
 )
-from mlperf_suite.features.servers.connection import Connection, Exchange, Pool
+from mlperf_suite.features.servers.connection import Connection, Exchange, Pool, is_json
 from mlperf_suite.features.servers.streams import Arrivals
 
 _BACKOFF_S = (0.5, 1.0, 2.0)
@@ -44,6 +45,7 @@ _TURNING_AWAY = (429, 503)
 """Statuses with which a server may say in Retry-After when it has room for a request."""
 _MIN_WAIT_S = 0.1
 """How long a request waits, in s, that may be sent again at once."""
+_SECONDS = re.compile(r"[0-9]{1,300}(?:\.[0-9]{1,300})?")
 _UNFIT = (400, 404, 405, 415, 422, 501)
 """Statuses of a server that does not know this form of request."""
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -51,6 +53,9 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 _MAX_PIECES_FACTOR, _FEW_PIECES = 4, 64
 """An answer has no end if it comes in more than `_MAX_PIECES_FACTOR` times as many pieces as it may
 have tokens, plus `_FEW_PIECES`. One that is only a little too long is accepted and reported."""
+_MAX_TOKEN_LENGTH = 128
+"""How many characters a token has at most: the longest of these models' tokens are 128 blanks.
+Longer texts would keep the tokenizer busy for minutes."""
 
 _NO_SIGNS: tuple[int, int, str | None, int | None] = (0, 0, None, None)
 """What of an answer came so far: tokens, pieces of text, its finish_reason and its own count."""
@@ -357,7 +362,7 @@ class Generating(Request):
                 raise AnswerError("answered in one piece although a stream was requested")
         except AnswerError as error:
             # A server may refuse a form of request with status 200.
-            self._refuse(str(error), unfit=unstreamed)
+            self._refuse(self._no_stream(data) or str(error), unfit=unstreamed)
             return
         pieces = len(answer.text)
         signs = count, pieces, answer.finish_reason, answer.completion_tokens
@@ -372,8 +377,10 @@ class Generating(Request):
         self._texts = pieces
         pieces, most = max(count, pieces), self._sampling.max_tokens
         self._arrivals.came(count if shared.text is None else self._letters, pieces, arrived)
-        if pieces > _MAX_PIECES_FACTOR * most + _FEW_PIECES:
-            self._refuse(f"sent {pieces:,} pieces of an answer of at most {most:,} tokens")
+        longest = _MAX_PIECES_FACTOR * most + _FEW_PIECES
+        if pieces > longest or self._letters > _MAX_TOKEN_LENGTH * longest:
+            amount = f"{pieces:,} pieces and {self._letters:,} characters"
+            self._refuse(f"sent {amount} of an answer of at most {most:,} tokens")
             return
         if not self._first and (answer.token_ids or answer.text):
             self._first = arrived
@@ -383,6 +390,14 @@ class Generating(Request):
                 if shared.text is not None:
                     tokens = shared.text.tokens("".join(answer.text))[:1]
                 shared.tell(ServerFirstTokens(self.number, tokens, arrived))
+
+    def _no_stream(self, data: bytes) -> str:
+        """What kind of content an answer is that is neither a stream nor JSON; empty for others."""
+        connection = self.connection
+        if connection is None or connection.streams or is_json(data):
+            return ""
+        kind = one_line(connection.headers.get(b"content-type", b"no content type"))
+        return f"answered with {kind}, where text/event-stream was requested: {one_line(data)}"
 
     def look(self, now: float, silence_s: float, asleep_s: float) -> None:
         """Give up an answer that stopped, or that never began although others did: see `Queue`.
@@ -430,10 +445,7 @@ class Generating(Request):
         shared.queues[self.place].ended += 1
         first = self._first_tokens(len(token_ids))
         self.over()
-        own = shared.hello.model
-        # Some servers append a revision.
-        is_own = answer.model in (None, "", own) or answer.model.startswith(f"{own}@")
-        model = None if is_own else answer.model
+        model = None if _is_one_of(answer.model, shared.hello.model_names) else answer.model
         times = self.sent, self.opened_s, self._first or arrived, arrived
         usage = answer.prompt_tokens, answer.completion_tokens, answer.cached_tokens
         ends = answer.finish_reason, model, answer.server_s
@@ -483,13 +495,20 @@ class Posting(Request):
 
 def _wait_s(headers: dict[bytes, bytes]) -> float | None:
     """How long Retry-After asks to wait, in s, from a number or a date (RFC 9110, 10.2.3); None if
-    it is missing or neither."""
+    it is missing or neither. Some gateways write fractions."""
     text = headers.get(b"retry-after", b"").decode("latin-1").strip()
-    if text.isascii() and text.isdigit():
+    if _SECONDS.fullmatch(text):
         return float(text)
     with contextlib.suppress(ValueError, OverflowError):
         return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
     return None
+
+
+def _is_one_of(model: str | None, names: Sequence[str]) -> bool:
+    """Whether an answer's model is one of these names, in any case; some servers append a revision
+    to it, and some name none."""
+    told = (model or "").casefold()
+    return not told or any(told == n or told.startswith(f"{n}@") for n in map(str.casefold, names))
 
 
 def _check_tokens(token_ids: list[int], vocabulary: int) -> None:

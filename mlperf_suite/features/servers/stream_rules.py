@@ -11,11 +11,11 @@ from mlperf_suite.rules.facts import RunFacts
 from mlperf_suite.rules.registry import ONE_BY_ONE, SERVER, rule
 from mlperf_suite.rules.verdict import Verdict, not_judged, time_words, verdict
 
-MOST_AT_ONCE = 0.01
+MAX_AT_ONCE = 0.01
 """The share of answers that may come in one piece: a limit at p99 leaves out as many."""
-MOST_FROM_MEMORY = 0.1
+MAX_FROM_MEMORY = 0.1
 """The share of repeated answers that may look like answers from memory, by chance."""
-LEAST_TTFT_RATIO, LEAST_PAIRS = 1 / 3, 64
+MIN_TTFT_RATIO, MIN_PAIRS = 1 / 3, 64
 """Of so many pairs, chance moves the median of TTFTs by a sixth, and not to a third."""
 _NO_STREAM = "no answers of a server were streamed"
 
@@ -44,13 +44,13 @@ def streamed_answers(run: RunFacts) -> Verdict:
     """
     limit_ms = run.scenario.limits["tpot"]
     demand = f"{limit_name('tpot')} below {time_words(limit_ms, exact=True)} without the tokens of "
-    demand += f"the first event, at most {MOST_AT_ONCE:.0%} of the answers in one piece"
+    demand += f"the first event, at most {MAX_AT_ONCE:.0%} of the answers in one piece"
     stream = run.remote.stream if run.remote else None
     if stream is None:
         return verdict(True, _NO_STREAM, demand)
     later_ms = stream.later_tpot_ms.get("p99")
     # Where its p99 is not known, that many have none.
-    at_once = later_ms is None or stream.at_once > MOST_AT_ONCE * stream.answers
+    at_once = later_ms is None or stream.at_once > MAX_AT_ONCE * stream.answers
     hides = later_ms is not None and stream.tpot_ms["p99"] < limit_ms <= later_ms
     return verdict(not (at_once or hides), _arrived(stream, later_ms), demand)
 
@@ -76,16 +76,16 @@ def repeated_samples(run: RunFacts) -> Verdict:
     Not judged where repeated samples have less than a third of the TTFT of new ones nearby: a
     prefix cache that is not reported looks like that. docs/caching-audit.md finds out.
     """
-    demand = f"at most {MOST_FROM_MEMORY:.0%} of the repeated answers at once and in less than "
+    demand = f"at most {MAX_FROM_MEMORY:.0%} of the repeated answers at once and in less than "
     demand += f"{MEMORY_SHARE:.0%} of the first one's time"
     stream = run.remote.stream if run.remote else None
     if stream is None:
         return verdict(True, _NO_STREAM, demand)
     words = f"{stream.from_memory:,} of {stream.repeats:,} repeated answers"
-    if stream.from_memory > MOST_FROM_MEMORY * stream.repeats:
+    if stream.from_memory > MAX_FROM_MEMORY * stream.repeats:
         return verdict(False, words, demand, "answered from memory: see the caching audit")
     ratio, pairs = stream.repeat_ttft or (1.0, 0)
-    if ratio < LEAST_TTFT_RATIO and pairs >= LEAST_PAIRS:
+    if ratio < MIN_TTFT_RATIO and pairs >= MIN_PAIRS:
         why = f"repeated samples have {ratio:.0%} of the TTFT of new ones: run the caching audit"
         return not_judged(words, demand, why)
     return verdict(True, words, demand)

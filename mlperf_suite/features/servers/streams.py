@@ -12,7 +12,7 @@ from mlperf_suite.engines.messages import ServerAnswer
 from mlperf_suite.engines.protocol import StreamFigures
 from mlperf_suite.engines.routing import percentiles_ms
 
-LEAST_TPOT_S = 1e-4
+MIN_TPOT_S = 1e-4
 """No model makes the tokens of one answer faster, in s: what comes at more than 10,000 tokens/s was
 made before. The fastest public service of a small model has about a quarter of that."""
 SHORT = 8
@@ -47,7 +47,7 @@ class Arrivals:
         else:
             self.parts.append(new)
             self._began, self._at = self._began or arrived, arrived
-        if arrived - self._began <= (pieces - 1) * LEAST_TPOT_S:
+        if arrived - self._began <= (pieces - 1) * MIN_TPOT_S:
             self.first = size
 
     def in_tokens(self, tokens: int) -> list[int]:
