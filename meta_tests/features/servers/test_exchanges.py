@@ -7,7 +7,6 @@ import json
 from array import array
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,16 @@ import msgspec
 import pytest
 from tokenizers import Tokenizer
 
+from meta_tests.features.servers.client_requests import (
+    HELLO,
+    SILENCE_S,
+    STREAMED,
+    WHOLE,
+    piece,
+    shared_of,
+    text_codec,
+    under_way,
+)
 from meta_tests.features.servers.wire import Wire, sent_by
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
@@ -24,11 +33,9 @@ from mlperf_suite.engines.framed_socket import frame
 from mlperf_suite.engines.messages import (
     Drop,
     Failure,
-    Place,
     Sampling,
     ServerAnswer,
     ServerFirstTokens,
-    WorkerConfig,
 )
 from mlperf_suite.features.servers.adapters import ADAPTERS
 from mlperf_suite.features.servers.client import Client
@@ -42,38 +49,6 @@ def ids_of(answer: ServerAnswer) -> list[int]:
     return array("i", answer.tokens).tolist()
 
 
-SILENCE_S = 25.0
-STREAMED = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=True)
-WHOLE = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=False)
-
-
-HELLO = WorkerConfig(
-    [Place("h", "h", 1, False, "h:1", "/p", "/p")],
-    *("vllm", "m", None, {}, None, None, 32_000, None, 1, SILENCE_S),
-)
-
-
-@cache
-def text_codec() -> TextCodec:
-    return TextCodec(str(embedded_model_dir()))
-
-
-def shared_of(form: str, model: str = "m") -> tuple[Shared, list[Any]]:
-    """What a client's requests share, and the messages that they send to the engine."""
-    names = (model, "org/M")
-    hello = msgspec.structs.replace(HELLO, kind=form, model=model, model_names=names)
-    messages: list[Any] = []
-    text = text_codec() if form == "text" else None
-    return Shared(hello, ADAPTERS[form], text, [Mock()], messages.append), messages
-
-
-def under_way(shared: Shared, number: int, sampling: Sampling = STREAMED) -> Generating:
-    """A request that was sent."""
-    request = Generating(shared, number, 0, array("i", [1, 2, 3]).tobytes(), sampling)
-    shared.under_way.add(request)
-    return request
-
-
 def messages_of(form: str, *events: object, model: str = "m") -> list[Any]:
     """What the engine is told of a request that is answered with these events."""
     shared, messages = shared_of(form, model)
@@ -83,10 +58,6 @@ def messages_of(form: str, *events: object, model: str = "m") -> list[Any]:
     request.on_end(20.0)
     assert not shared.under_way
     return messages
-
-
-def piece(**choice: object) -> dict[str, object]:
-    return {"model": "m", "choices": [choice]}
 
 
 def test_a_first_token_is_told_before_the_answer_and_when_it_came() -> None:
@@ -407,8 +378,8 @@ def sent_in(pieces: list[bytes], kind: str) -> tuple[Shared, list[Any]]:
     connection = Connection(lambda freed: None, lambda lost: None)
     connection.connection_made(Wire())
     under_way(shared, 7).begin(connection)
-    for piece in filter(None, pieces):
-        connection.data_received(piece)
+    for part in filter(None, pieces):
+        connection.data_received(part)
     return shared, messages
 
 

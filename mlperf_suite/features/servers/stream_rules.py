@@ -45,7 +45,7 @@ def streamed_answers(run: RunFacts) -> Verdict:
     limit_ms = run.scenario.limits["tpot"]
     demand = f"{limit_name('tpot')} below {time_words(limit_ms, exact=True)} without the tokens of "
     demand += f"the first event, at most {MAX_AT_ONCE:.0%} of the answers in one piece"
-    stream = run.remote.stream if run.remote else None
+    stream = run.in_session.remote.stream if run.in_session.remote else None
     if stream is None:
         return verdict(True, _NO_STREAM, demand)
     later_ms = stream.later_tpot_ms.get("p99")
@@ -78,7 +78,7 @@ def repeated_samples(run: RunFacts) -> Verdict:
     """
     demand = f"at most {MAX_FROM_MEMORY:.0%} of the repeated answers at once and in less than "
     demand += f"{MEMORY_SHARE:.0%} of the first one's time"
-    stream = run.remote.stream if run.remote else None
+    stream = run.in_session.remote.stream if run.in_session.remote else None
     if stream is None:
         return verdict(True, _NO_STREAM, demand)
     words = f"{stream.from_memory:,} of {stream.repeats:,} repeated answers"
