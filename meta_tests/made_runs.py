@@ -22,7 +22,7 @@ from mlperf_suite.benchmarks.definition import (
     Scenario,
 )
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
-from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun
+from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun, StreamFigures
 from mlperf_suite.features.caching_audit.block_times import (
     ANSWER_TOKENS,
     LOOKS,
@@ -98,6 +98,13 @@ def remote_run(
     two = EndpointFigures("http://two:8000", 24, 2400, ttft, slower, cached)
     client = ClientFigures(2, busy_share, out_ms, back_ms, 64, 3, waited, full)
     return RemoteRun(client, (one, two), departures)
+
+
+def stream_figures(tpot_ms: float = 8.0, later_ms: float | None = 9.0) -> StreamFigures:
+    """Of 84 streamed answers, with these p99 of TPOT."""
+    tokens = {"p50": 1, "p99": 4}
+    later = {} if later_ms is None else {"p99": later_ms}
+    return StreamFigures(84, tokens, tokens, 0, {"p99": tpot_ms}, later)
 
 
 def line(

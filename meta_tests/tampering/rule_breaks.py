@@ -20,6 +20,7 @@ from meta_tests.made_runs import (
     cut_log,
     line,
     remote_run,
+    stream_figures,
     summary_of,
 )
 from mlperf_suite.benchmarks.audits import Mode
@@ -335,6 +336,24 @@ def busy_client(run: MadeRun, data: st.DataObject) -> None:
         late = st.floats(MAX_DELAY_MS, exclude_min=True) | st.sampled_from([None, float("nan")])
         delays: dict[str, Any] = {pick(data, "out_ms", "back_ms"): data.draw(late)}
         run.remote = remote_run(**delays)
+
+
+def held_back(run: MadeRun, data: st.DataObject) -> None:
+    """TPOT hidden in the first event, or answers in one piece."""
+    limit_ms = run.scenario.limits["tpot"]
+    stream = stream_figures(limit_ms / 2, data.draw(st.floats(limit_ms, 1e6)))
+    if data.draw(st.booleans()):
+        at_once = data.draw(st.integers(1 + stream.answers // 100, stream.answers))
+        later = stream.later_tpot_ms if data.draw(st.booleans()) else {}
+        stream = replace(stream, at_once=at_once, later_tpot_ms=later)
+    run.remote = replace(remote_run(), stream=stream)
+
+
+def from_memory(run: MadeRun, data: st.DataObject) -> None:
+    repeats = data.draw(st.integers(1, 10_000))
+    least = repeats // 10 + 1
+    stream = replace(stream_figures(), repeats=repeats, from_memory=data.draw(st.integers(least)))
+    run.remote = replace(remote_run(), stream=stream)
 
 
 def set_clock(run: MadeRun, data: st.DataObject) -> None:
@@ -664,6 +683,8 @@ BREAKS: dict[str, Break] = {
     "token_latencies": drawn("requested_use_token_latencies", *NOT_TRUE),
     "accuracy_passed": drawn_fact("accuracy_passed", False),
     "client_bound": busy_client,
+    "streamed_answers": held_back,
+    "repeated_samples": from_memory,
     "test06_sample_count": lambda run, _: run.answers.pop(),
     "test06_first_token": change_answer(other_first),
     "test06_eos": change_answer(two_eos),

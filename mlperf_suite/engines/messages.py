@@ -110,7 +110,8 @@ class Place(msgspec.Struct, array_like=True, frozen=True):
 class WorkerConfig(msgspec.Struct, array_like=True, tag=True):
     """The first message to a client. `connections`: the most per place. `silence_s`: how long an
     answer that began may pause, and how long a first token may be overdue. `cache_salt`: sent with
-    every request; "" sends another one with each."""
+    every request; "" sends another one with each. `model_names`: what
+    answers may call the model."""
 
     places: list[Place]
     kind: str
@@ -124,6 +125,7 @@ class WorkerConfig(msgspec.Struct, array_like=True, tag=True):
     connections: int
     silence_s: float
     cache_salt: str = ""
+    model_names: tuple[str, ...] = ()
 
 
 class Post(msgspec.Struct, array_like=True, tag=True):
@@ -146,7 +148,8 @@ class ServerAnswer(Answer):
     and last bytes came. What the server reports about it: the tokens of the prompt and of the
     answer, the cached ones, why it ended, and its model if that is another one; None if it does not
     report it. `server_s`: how long the request was queued and how long its first token took after
-    that, as the server reports; empty if it does not.
+    that, as the server reports; empty if it does not. `first_tokens`: the tokens that came with the
+    first one.
     """
 
     sent: float
@@ -160,6 +163,7 @@ class ServerAnswer(Answer):
     finish_reason: str | None
     other_model: str | None
     server_s: tuple[float, ...] = ()
+    first_tokens: int = 1
 
 
 class PostReply(Reply):
@@ -171,13 +175,15 @@ class PostReply(Reply):
 class ClientBeat(msgspec.Struct, array_like=True, tag=True):
     """Sent four times a second. `pieces`: the pieces of answers that came, per place; `tokens`: the
     answer tokens in total; `connections`: the most that were open at once; `turned_away`: how often
-    requests were turned away for now, per place."""
+    requests were turned away for now, per place; `events`: how often so many tokens of a streamed
+    answer came at a time."""
 
     at: float
     pieces: list[int]
     tokens: int
     connections: int
     turned_away: list[int]
+    events: dict[int, int] = {}
 
 
 # Between the driver and a replica

@@ -440,16 +440,42 @@ class EndpointFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamFigures:
+    """How the streamed answers of a run arrived at the client. An event is what arrived together.
+
+    `first_tokens`, `event_tokens`: the tokens of an answer's first event and of every event (p50,
+    p99). `at_once`: of `answers`, those of more than 8 tokens that came in one piece. `tpot_ms`: as
+    LoadGen takes it, the time after the first token divided by all other tokens; `later_tpot_ms`:
+    divided by the tokens after the first event, without what is not known because answers came in
+    one piece (both p50, p99). `repeats`: answers to a sample that was answered before; of those
+    `from_memory`: in one piece, the same, in less than a tenth of the time. `repeat_ttft`: the
+    median TTFT of repeated samples as a share of that of new ones nearby, and the number of pairs;
+    None if there are none.
+    """
+
+    answers: int
+    first_tokens: dict[str, int]
+    event_tokens: dict[str, int]
+    at_once: int
+    tpot_ms: dict[str, float]
+    later_tpot_ms: dict[str, float]
+    repeats: int = 0
+    from_memory: int = 0
+    repeat_ttft: tuple[float, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RemoteRun:
     """What the servers and the suite's client report about one run.
 
     `departures`: how answers differ from the requests, with counts: cut off by the server's own
-    limit, from another model, with miscounted tokens.
+    limit, from another model, with miscounted tokens. `stream`: None if no answers were streamed.
     """
 
     client: ClientFigures
     endpoints: tuple[EndpointFigures, ...]
     departures: tuple[str, ...] = ()
+    stream: StreamFigures | None = None
 
     @property
     def cached_tokens(self) -> int:

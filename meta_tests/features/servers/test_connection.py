@@ -83,6 +83,18 @@ def test_an_event_without_its_empty_line_does_not_wait_for_the_next() -> None:
     assert exchange.events == [b"{}"] and not exchange.ends
 
 
+@pytest.mark.parametrize(
+    "end", [b"data: [DONE]\n\n", b"data: {}\n\ndata: [DONE]\n\n", b"data:[DONE]\r\n"]
+)
+def test_a_stream_ends_with_done_and_its_connection_is_free_with_the_body(end: bytes) -> None:
+    connection, _, exchange, free = open_exchange()
+    whole = chunked(b"data: {}\n\n", end)
+    connection.data_received(whole[:-5])
+    assert exchange.ends == ["ended"] and not free and not connection.usable
+    connection.data_received(whole[-5:])
+    assert exchange.ends == ["ended"] and free == [connection] and connection.usable
+
+
 def test_a_connection_is_used_again_and_an_answer_in_one_piece_is_one_event() -> None:
     connection, _, exchange, free = open_exchange()
     answer = WHOLE % 11 + b'\xef\xbb\xbf{"a": 1}'

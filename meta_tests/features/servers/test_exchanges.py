@@ -5,7 +5,6 @@ import json
 from array import array
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,16 @@ import msgspec
 import pytest
 from tokenizers import Tokenizer
 
+from meta_tests.features.servers.client_requests import (
+    HELLO,
+    SILENCE_S,
+    STREAMED,
+    WHOLE,
+    piece,
+    shared_of,
+    text_codec,
+    under_way,
+)
 from meta_tests.features.servers.wire import Wire, sent_by
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
@@ -22,11 +31,9 @@ from mlperf_suite.engines.framed_socket import frame
 from mlperf_suite.engines.messages import (
     Drop,
     Failure,
-    Place,
     Sampling,
     ServerAnswer,
     ServerFirstTokens,
-    WorkerConfig,
 )
 from mlperf_suite.features.servers.adapters import ADAPTERS
 from mlperf_suite.features.servers.client import Client
@@ -40,37 +47,6 @@ def ids_of(answer: ServerAnswer) -> list[int]:
     return array("i", answer.tokens).tolist()
 
 
-SILENCE_S = 25.0
-STREAMED = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=True)
-WHOLE = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=False)
-
-
-HELLO = WorkerConfig(
-    [Place("h", "h", 1, False, "h:1", "/p", "/p")],
-    *("vllm", "m", None, {}, None, None, 32_000, None, 1, SILENCE_S),
-)
-
-
-@cache
-def text_codec() -> TextCodec:
-    return TextCodec(str(embedded_model_dir()))
-
-
-def shared_of(form: str, model: str = "m") -> tuple[Shared, list[Any]]:
-    """What a client's requests share, and the messages that they send to the engine."""
-    hello = msgspec.structs.replace(HELLO, kind=form, model=model)
-    messages: list[Any] = []
-    text = text_codec() if form == "text" else None
-    return Shared(hello, ADAPTERS[form], text, [Mock()], messages.append), messages
-
-
-def under_way(shared: Shared, number: int, sampling: Sampling = STREAMED) -> Generating:
-    """A request that was sent."""
-    request = Generating(shared, number, 0, array("i", [1, 2, 3]).tobytes(), sampling)
-    shared.under_way.add(request)
-    return request
-
-
 def messages_of(form: str, *events: object, model: str = "m") -> list[Any]:
     """What the engine is told of a request that is answered with these events."""
     shared, messages = shared_of(form, model)
@@ -80,10 +56,6 @@ def messages_of(form: str, *events: object, model: str = "m") -> list[Any]:
     request.on_end(20.0)
     assert not shared.under_way
     return messages
-
-
-def piece(**choice: object) -> dict[str, object]:
-    return {"model": "m", "choices": [choice]}
 
 
 def test_a_first_token_is_told_before_the_answer_and_when_it_came() -> None:
@@ -142,7 +114,10 @@ def test_another_model_is_told_and_a_revision_of_the_same_is_none() -> None:
         ("m", "m", None),
         ("m", "m@main", None),
         ("a@main", "a@main", None),
+        ("m", "org/m", None),
+        ("m", "ORG/M@main", None),
         ("m", "n", "n"),
+        ("m", "mm", "mm"),
     ):
         event = {"model": reported, "choices": [{"token_ids": [5], "finish_reason": "stop"}]}
         *_, answer = messages_of("vllm", event, model=own_name)
@@ -153,12 +128,43 @@ def test_an_answer_without_an_end_is_given_up() -> None:
     events = [piece(token_ids=[5])] * 200
     *_, failure = messages_of("vllm", *events)
     assert isinstance(failure, Failure)
-    assert failure.why == "sent 113 pieces of an answer of at most 12 tokens"
+    why = "sent 113 pieces and 0 characters of an answer of at most 12 tokens"
+    assert failure.why == why
+    *_, failure = messages_of("text", piece(text="word " * 100_000))
+    assert isinstance(failure, Failure) and "and 500,000 characters" in failure.why
     *_, failure = messages_of("text", *[piece(text="a")] * 200)
     assert isinstance(failure, Failure) and "113 pieces" in failure.why
     # A little too long is told of with the answer.
     *_, answer = messages_of("vllm", *events[:20], piece(token_ids=[6], finish_reason="stop"))
     assert isinstance(answer, ServerAnswer) and len(ids_of(answer)) == 21
+
+
+def test_who_speaks_is_nothing_of_an_answer() -> None:
+    role = piece(delta={"role": "assistant", "content": ""}, message={"role": "assistant"})
+    *_, answer = messages_of("vllm", role, piece(token_ids=[5], finish_reason="stop"))
+    assert isinstance(answer, ServerAnswer)
+
+
+@pytest.mark.parametrize("form", ["vllm", "sglang"])
+def test_a_count_that_no_message_holds_is_named(form: str) -> None:
+    counts = {"completion_tokens": 2**64}
+    key = "meta_info" if form == "sglang" else "usage"
+    *_, failure = messages_of(form, {key: counts, "output_ids": [5]})
+    assert isinstance(failure, Failure) and f"$.{key}.completion_tokens" in failure.why
+
+
+def test_content_that_is_no_stream_is_named() -> None:
+    for headers, name in (({b"content-type": b"text/html"}, "text/html"), ({}, "no content type")):
+        shared, messages = shared_of("vllm")
+        request = under_way(shared, 7)
+        request.connection = Mock(streams=False, headers=headers)
+        request.on_event(b"data: {}", 1.0)
+        (failure,) = messages
+        assert (
+            failure.why
+            == f"answered with {name}, where text/event-stream was requested: data: {{}}"
+        )
+        assert failure.unfit
 
 
 def test_events_that_bring_nothing_are_as_good_as_silence() -> None:
@@ -335,8 +341,12 @@ def test_a_client_is_greeted_first_and_once(messages: list[object]) -> None:
     [
         (b"7", 7.0),
         (b" 0 ", 0.0),
+        (b"1.5", 1.5),
         (b"Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
-        *((value, None) for value in (b"", b"soon", b"-1", b"1.5", b"\xb2", b"9" * 400 + b"s")),
+        *(
+            (value, None)
+            for value in (b"", b"soon", b"-1", b"1.5e9", b"inf", b"\xb2", b"9" * 400 + b"s")
+        ),
     ],
 )
 def test_retry_after_is_a_number_or_a_date(value: bytes, wait_s: float | None) -> None:
@@ -366,8 +376,8 @@ def sent_in(pieces: list[bytes], kind: str) -> tuple[Shared, list[Any]]:
     connection = Connection(lambda freed: None, lambda lost: None)
     connection.connection_made(Wire())
     under_way(shared, 7).begin(connection)
-    for piece in filter(None, pieces):
-        connection.data_received(piece)
+    for part in filter(None, pieces):
+        connection.data_received(part)
     return shared, messages
 
 

@@ -368,6 +368,13 @@ def test_tls_is_verified(tmp_path: Path) -> None:
         ):
             pass
         assert server.url in str(caught.value)
+        for url, why in (
+            (server.url.replace("127.0.0.1", "localhost"), "is for another host"),
+            (server.url.replace("https", "http"), "https://"),
+        ):
+            target = parse_endpoint(url)
+            with pytest.raises(UsageError, match=why):
+                check_reachable(EndpointConfig((target,), "m", None, 1, ca_file=certificate))
         with engine_at(server, ca_file=certificate) as engine:
             answers_as_asked(engine)
 

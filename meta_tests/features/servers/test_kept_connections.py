@@ -24,6 +24,9 @@ from mlperf_suite.features.servers.exchanges import Generating, Shared
 GUARD_S = 120.0
 PIECE = b'{"model": "m", "choices": [{"token_ids": [5], "text": "a", "finish_reason": "stop"}]}'
 CHAT_EVENT = b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}\n\n'
+CHUNKED = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+)
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n"
 LOST = "closed the connection without an answer"
 
@@ -31,7 +34,7 @@ LOST = "closed the connection without an answer"
 class Server:
     """Answers the requests in the order in which they come as `script` says of each: "answer",
     "refuse" (status 503), "close" (without a byte), "begin" (closed after the first bytes), "hold"
-    (answered once `let_go` is set)."""
+    (answered once `let_go` is set), "linger" (a stream whose body goes on after its end)."""
 
     def __init__(self, script: Sequence[str]) -> None:
         self.script = script
@@ -57,7 +60,10 @@ class Server:
                     return
                 if action == "hold":
                     await self.let_go.wait()
-                if action == "refuse":
+                if action == "linger":
+                    stream = b"data: %b\n\ndata: [DONE]\n\n" % PIECE
+                    writer.write(CHUNKED + b"%x\r\n%b\r\n" % (len(stream), stream))
+                elif action == "refuse":
                     writer.write(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n")
                 elif b"/chat/" in head:
                     writer.write(HEAD % (b"text/event-stream", len(CHAT_EVENT)) + CHAT_EVENT)
@@ -154,6 +160,23 @@ def test_any_other_loss_is_one(script: list[str], why: str) -> None:
     failure, server = one_after_another(script, 1 + ("answer" in script))
     assert failure == Failure(1 if "answer" in script else 0, why, died=True)
     assert len(server.seen) == len(script)
+
+
+def test_a_body_that_goes_on_after_the_answer_delays_nobody() -> None:
+    async def ask() -> tuple[list[Any], Server]:
+        async with scripted(["linger"] * 3) as (server, port):
+            requests = Requests(port, connections=1)
+            requests.start(0)
+            told = [await requests.outcome(0)]
+            # As soon as one was too late, no other one is waited for.
+            await happens(lambda: requests.pool._closes_late)
+            requests.start(1)
+            requests.start(2)
+            return [*told, await requests.outcome(1), await requests.outcome(2)], server
+
+    told, server = asyncio.run(ask())
+    assert [type(message) for message in told] == [ServerAnswer] * 3
+    assert [connection for connection, _ in server.seen] == [1, 2, 3]
 
 
 def test_a_connection_that_was_opened_ahead_is_a_kept_one() -> None:

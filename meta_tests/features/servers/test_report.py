@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.made_runs import remote_run
+from meta_tests.made_runs import remote_run, stream_figures
 from meta_tests.reports.outputs import markdown_rows, page_rows, reports_of, terminal_text
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.features.mmlu.report import mmlu_sections
@@ -33,6 +33,18 @@ BOUND = (Verdict("client_bound", "failed", "99% of a core", "below 90% of a core
 def summary_of(*modes: str, remote: RemoteRun | None = None) -> Summary:
     runs = dict.fromkeys(modes, remote or remote_run(cached=None))
     return Summary(meta=META, system={"cpu": "a cpu"}, run=Run(performance=FIGURES, remote=runs))
+
+
+def test_how_answers_arrived_stands_in_both_reports() -> None:
+    for stream, later in (
+        (stream_figures(), "9.00 ms"),
+        (stream_figures(later_ms=None), "not reported"),
+    ):
+        text, page = reports_of(
+            summary_of("performance", remote=replace(remote_run(), stream=stream))
+        )
+        for rows in (page_rows(page), markdown_rows(text)):
+            assert ["performance", "84", "1", "4", "1", "4", "0", later, "0", "0"] in rows
 
 
 def test_each_endpoint_and_the_client_stand_in_both_reports() -> None:

@@ -7,5 +7,6 @@ FEATURE = Feature(
     summary="--endpoint: servers with an OpenAI-compatible API that run already, as one engine",
     options="mlperf_suite.features.servers.options",
     engine="mlperf_suite.features.servers.source",
+    rules=("mlperf_suite.features.servers.stream_rules",),
     report="mlperf_suite.features.servers.report",
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -46,13 +46,17 @@ class PartialAnswer:
         self.text: list[str] = []
 
 
+Count = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""A server's own count. Messages between processes hold no larger ones."""
+
+
 class _PromptDetails(msgspec.Struct):
-    cached_tokens: int | None = None
+    cached_tokens: Count | None = None
 
 
 class _Usage(msgspec.Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
     prompt_tokens_details: _PromptDetails | None = None
 
 
@@ -141,8 +145,8 @@ def _check_place(choice: _Choice) -> None:
     would count its tokens."""
     # Called for every answer: a loop over the names takes four times as long.
     name = (
-        (choice.message and "message")
-        or (choice.delta and "delta")
+        (_says(choice.message) and "message")
+        or (_says(choice.delta) and "delta")
         or (choice.reasoning and "reasoning")
         or (choice.reasoning_content and "reasoning_content")
         or (choice.tool_calls and "tool_calls")
@@ -152,6 +156,13 @@ def _check_place(choice: _Choice) -> None:
             f"answered in `{name}`, as chat completions do: it must answer {COMPLETIONS} in "
             "`text` or token ids alone"
         )
+
+
+def _says(message: Any) -> bool:
+    """Whether it has anything of an answer: more than who speaks."""
+    if not isinstance(message, dict):
+        return bool(message)
+    return any(value for name, value in message.items() if name != "role")
 
 
 def _no_choices(completion: _Completion, event: bytes) -> Sequence[_Choice]:
@@ -315,9 +326,9 @@ class _FinishReason(msgspec.Struct):
 
 
 class _MetaInfo(msgspec.Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    cached_tokens: int | None = None
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
+    cached_tokens: Count | None = None
     finish_reason: _FinishReason | str | None = None
 
 

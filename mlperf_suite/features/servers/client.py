@@ -14,6 +14,7 @@ import socket
 import ssl
 import sys
 import time
+from collections import Counter
 from typing import Any, cast
 
 import msgspec
@@ -119,7 +120,8 @@ class Client(asyncio.Protocol):
         most = sum(pool.take_most_open() for pool in shared.pools)
         tokens, shared.tokens = shared.tokens, 0
         pieces, turned_away = list(shared.pieces), list(shared.turned_away)
-        return ClientBeat(time.monotonic(), pieces, tokens, most, turned_away)
+        events, shared.events = shared.events, Counter()
+        return ClientBeat(time.monotonic(), pieces, tokens, most, turned_away, events)
 
     def _submit(self, message: Submit) -> None:
         stops = message.stops or itertools.repeat("", len(message.numbers))

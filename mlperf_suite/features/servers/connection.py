@@ -2,6 +2,7 @@
 
 A client process keeps a pool of them for each server. A connection follows no redirects and uses no
 proxy. A request on a kept connection that the server had closed is sent again, once, on a new one.
+A stream ends with `[DONE]`; its connection can be used again once the response's body has ended.
 The sizes of a response's head, a line of a stream and a whole answer are limited.
 """
 
@@ -35,8 +36,18 @@ _BOM = b"\xef\xbb\xbf"
 _PLAIN = (b"", b"identity", b"chunked")
 """The codings that leave an answer's bytes as they are."""
 
+_TLS_ALERT = b"\x15\x03"
+"""With which a TLS server answers what is no TLS (RFC 8446, 5.1)."""
+_PLAIN_HTTP = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
+"""OpenSSL's reasons where a server answers TLS with HTTP."""
+_OTHER_HOST = (62, 64)
+"""OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH (x509_vfy.h)."""
+
 CONNECT_S = 10.0
 """How long opening a connection may take, in s."""
+_BODY_END_S = 0.1
+"""How long a response's body may go on after `[DONE]`, in s, before its connection is closed: its
+end is usually the next packet."""
 _FRESH_S = 2.0
 """How long a connection may have been idle and still be reused, in s: uvicorn, which most of these
 servers run on, closes one after 5 s, and a request sent at that moment is lost."""
@@ -64,7 +75,7 @@ class Exchange(Protocol):
         """An event of a stream that the server itself calls an error."""
 
     def on_end(self, arrived: float) -> None:
-        """The response is complete, with status 200."""
+        """The stream has ended, or the whole response is complete; with status 200."""
 
     def on_refusal(self, status: int, headers: dict[bytes, bytes], body: bytes) -> None:
         """The response is complete, with another status."""
@@ -75,12 +86,16 @@ class Exchange(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    """`on_free` is called when the connection can be reused, `on_lost` when it never can."""
+    """`on_free` is called when the connection can be reused, `on_lost` when it never can, and
+    before either of them `on_late`, if a stream ended and the response did not yet."""
 
     def __init__(
-        self, on_free: Callable[[Connection], None], on_lost: Callable[[Connection], None]
+        self,
+        on_free: Callable[[Connection], None],
+        on_lost: Callable[[Connection], None],
+        on_late: Callable[[Connection], None] = lambda connection: None,
     ) -> None:
-        self._on_free, self._on_lost = on_free, on_lost
+        self._on_free, self._on_lost, self._on_late = on_free, on_lost, on_late
         self._transport: asyncio.Transport | None = None
         self._exchange: Exchange | None = None
         self.idle_since = time.monotonic()
@@ -89,6 +104,8 @@ class Connection(asyncio.Protocol):
         it saw the next request."""
         self.streams = False
         """Whether the response is a stream of events rather than one whole answer."""
+        self.headers: dict[bytes, bytes] = {}
+        self._done = self._late = False
         self._closed = False
         # Of the event that a stream is in the middle of; empty at the end of each.
         self._between_events = True
@@ -102,19 +119,20 @@ class Connection(asyncio.Protocol):
     @property
     def usable(self) -> bool:
         """Whether a request can be sent on it."""
-        return not self._closed and self._transport is not None and self._exchange is None
+        is_open = not self._closed and self._transport is not None
+        return is_open and self._exchange is None and not self._late
 
     def send(self, data: bytes, exchange: Exchange) -> None:
         """Send a request whose head and body are `data`."""
         assert self._transport is not None and self._exchange is None
         self._exchange = exchange
         self._parser = httptools.HttpResponseParser(self)
-        self.headers: dict[bytes, bytes] = {}
+        self.headers = {}
         self._head_size = 0
         self._status = 0
         self.streams = False
         self._buffer = bytearray()
-        self._heard = False
+        self._heard = self._done = False
         self._whole = self._keeps = False
         self._transport.write(data)
 
@@ -142,7 +160,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        if self._exchange is None:
+        if self._exchange is None and not self._late:
             # There is no request: a late message, or a server out of step.
             self._close()
             return
@@ -156,12 +174,19 @@ class Connection(asyncio.Protocol):
             self._fail("switched to another protocol")
         except httptools.HttpParserError as error:
             cause = error.__context__
-            self._fail("sent a response that is not HTTP" if cause is None else str(cause))
+            no_http = "speaks TLS: give its URL with https://"
+            if not data.startswith(_TLS_ALERT):
+                no_http = "sent a response that is not HTTP"
+            self._fail(no_http if cause is None else str(cause))
         if not self._status and self._head_size > MAX_HEAD_BYTES:
             # The parser reports a header only once it is complete.
             self._fail(f"sent a head of more than {MAX_HEAD_BYTES:,} bytes")
         if self._whole:
             self._finish()
+        elif self._done and self._exchange is not None:
+            self._late = True
+            self._end()
+            self._on_late(self)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closed = True
@@ -233,6 +258,7 @@ class Connection(asyncio.Protocol):
             return
         for event in events:
             # Each is one line.
+            self._done |= event.strip() == _DONE
             if event.strip() not in _NO_EVENTS and self._exchange is not None:
                 self._exchange.on_event(event, self._arrived)
 
@@ -282,7 +308,7 @@ class Connection(asyncio.Protocol):
 
     def _report_json(self) -> None:
         """Report an event of one line that is JSON already, or that ends the stream."""
-        if len(self._data) == 1 and (self._data[0] == _DONE or _is_json(self._data[0])):
+        if len(self._data) == 1 and (self._data[0] == _DONE or is_json(self._data[0])):
             self._report_lines()
 
     def _report_lines(self) -> None:
@@ -290,6 +316,7 @@ class Connection(asyncio.Protocol):
         data, event = b"\n".join(self._data), self._event
         self._data.clear()
         self._data_size, self._event = 0, b""
+        self._done |= data == _DONE
         if not data or data == _DONE or self._exchange is None:
             return
         if event == b"error":
@@ -303,6 +330,7 @@ class Connection(asyncio.Protocol):
             self._keeps = self._parser.should_keep_alive()
 
     def _finish(self) -> None:
+        """The response is complete."""
         if not self._between_events:
             try:
                 # The last line and the last event may have no end.
@@ -310,6 +338,17 @@ class Connection(asyncio.Protocol):
             except _UnusableError as error:
                 self._fail(str(error))
                 return
+        self._late = False
+        self._end()
+        if not self._keeps or self._closed:
+            self._close()
+            return
+        self.kept = True
+        self.idle_since = time.monotonic()
+        self._on_free(self)
+
+    def _end(self) -> None:
+        """Tell the exchange that it is over."""
         exchange, self._exchange = self._exchange, None
         if exchange is not None and self._status != _OK:
             body = b"" if self._coding() else bytes(self._buffer)
@@ -318,19 +357,14 @@ class Connection(asyncio.Protocol):
             if not self.streams:
                 exchange.on_event(bytes(self._buffer).removeprefix(_BOM), self._arrived)
             exchange.on_end(self._arrived)
-        if not self._keeps or self._closed:
-            self._close()
-            return
-        self.kept = True
-        self.idle_since = time.monotonic()
-        self._on_free(self)
 
 
 class _UnusableError(Exception):
     """The server sent more than allowed, or something that this client does not read."""
 
 
-def _is_json(data: bytes) -> bool:
+def is_json(data: bytes) -> bool:
+    """Whether the data is JSON."""
     try:
         _json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -380,6 +414,8 @@ class Pool:
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: deque[PendingConnection] = deque()
         self._want_new: deque[PendingConnection] = deque()
+        self._late: dict[Connection, asyncio.TimerHandle] = {}
+        self._closes_late = False
         self._lines = header_lines(place.authority, hello.key, hello.headers)
 
     def head(self, path: str, length: int) -> bytes:
@@ -439,6 +475,30 @@ class Pool:
         connection.kept = True
         self._idle.append(connection)
 
+    def _leave(self, connection: Connection) -> None:
+        """Its stream ended, its response did not: it does not count, so that nobody waits for it. A
+        server that once kept one open does so each time."""
+        self._open.discard(connection)
+        if self._closes_late:
+            connection.close()
+            return
+        loop = asyncio.get_running_loop()
+        self._late[connection] = loop.call_later(_BODY_END_S, self._give_up, connection)
+
+    def _give_up(self, connection: Connection) -> None:
+        self._closes_late = True
+        connection.close()
+
+    def _take_back(self, connection: Connection) -> None:
+        """It can be used again, unless another one took its place."""
+        if timer := self._late.pop(connection, None):
+            timer.cancel()
+            if len(self._open) >= self._limit:
+                connection.close()
+                return
+            self._open.add(connection)
+        self.release(connection)
+
     @property
     def _wanted(self) -> bool:
         """Whether a new connection would be used at once."""
@@ -458,7 +518,7 @@ class Pool:
         try:
             async with asyncio.timeout(CONNECT_S):
                 _, connection = await asyncio.get_running_loop().create_connection(
-                    lambda: Connection(self.release, self._drop),
+                    lambda: Connection(self._take_back, self._drop, self._leave),
                     place.address,
                     place.port,
                     ssl=self._context,
@@ -484,6 +544,8 @@ class Pool:
 
     def _drop(self, connection: Connection) -> None:
         self._open.discard(connection)
+        if timer := self._late.pop(connection, None):
+            timer.cancel()
         if connection in self._idle:
             self._idle.remove(connection)
         if self._wanted:
@@ -510,11 +572,18 @@ def _file_limits() -> tuple[int, int]:
 def why_unreachable(error: BaseException, patience_s: float) -> str:
     """The reason, in words that follow the server's URL. `patience_s`: the timeout used, in s."""
     match error:
+        case ssl.SSLCertVerificationError() if error.verify_code in _OTHER_HOST:
+            words = (
+                f"its TLS certificate is for another host ({error.verify_message}): "
+                "give its URL with a name that the certificate has"
+            )
         case ssl.SSLCertVerificationError():
             words = (
                 f"its TLS certificate does not verify ({error.verify_message}): "
                 "give --endpoint-ca the file of its authority"
             )
+        case ssl.SSLError() if error.reason in _PLAIN_HTTP:
+            words = "does not speak TLS: give its URL with http://"
         case ssl.SSLError():
             words = f"TLS failed: {error.reason or error}"
         case ConnectionRefusedError():

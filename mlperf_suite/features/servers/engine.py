@@ -82,6 +82,7 @@ from mlperf_suite.features.servers.server_metrics import (
     fill_load,
     server_view,
 )
+from mlperf_suite.features.servers.streams import StreamAccount
 
 AT_ONCE, TEXT_AT_ONCE = 2048, 256
 """The most requests one endpoint holds at once, unless the user or the server's own limit says
@@ -214,6 +215,7 @@ class EndpointEngine(Driver):
             self._at_once,
             config.silence_s,
             config.cache_salt,
+            (self._servers[0].model, config.model),
         )
         links: list[Link] = []
         try:
@@ -414,6 +416,7 @@ class EndpointEngine(Driver):
         ):
             account.turned_away += count - earlier
         self._client_account.add_connections(worker, beat.connections)
+        self._streams.events.update(beat.events)
 
     def _note_told(self, messages: Sequence[FirstTokens] | Sequence[Answer]) -> None:
         now = time.monotonic()
@@ -426,11 +429,13 @@ class EndpointEngine(Driver):
         assert isinstance(answer, ServerAnswer)
         sampling = pending.job.sampling
         self._marks.add(pending.request.tag, answer)
+        if sampling.wants_first:
+            self._streams.add(answer, pending.request.sample)
         self._client_account.add(answer, pending.job.submitted, pending.handed)
         self._endpoint_accounts[pending.place].add(
             answer, pending.job.submitted, tokens, streamed=sampling.wants_first
         )
-        self.cached_prompt_tokens += answer.cached_tokens or 0
+        self.cached_prompt_tokens += max(0, answer.cached_tokens or 0)
         self._departures.add(
             answer,
             self._prompt_tokens(pending.request.prompt_token_ids),
@@ -471,7 +476,7 @@ class EndpointEngine(Driver):
 
     def _begin_accounts(self) -> None:
         self._endpoint_accounts = [EndpointAccount(t.url) for t in self._config.targets]
-        self._departures = DepartureAccount()
+        self._departures, self._streams = DepartureAccount(), StreamAccount()
         self._client_account = ClientAccount()
         self._counters = [self._counters_of(place) for place in range(len(self._servers))]
         self._disturbed = False
@@ -500,6 +505,7 @@ class EndpointEngine(Driver):
         with self._telling:
             accounts, client = self._endpoint_accounts, self._client_account
             departures, counters_before = self._departures, self._counters
+            stream = self._streams.figures()
             elapsed_s, cpu_s = max(self._ended, run_began) - run_began, self._cpu_s()
             readings = self._readings() or [[] for _ in accounts]
         began = self._began_cpu
@@ -524,6 +530,7 @@ class EndpointEngine(Driver):
             client.figures(used_s, elapsed_s, servers_full),
             tuple(figures),
             departures.words(),
+            stream,
         )
 
     def _was_full(self, server: ServerFacts, served_s: float, queue_s: float | None) -> bool | None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import re
 import struct
 import time
 from array import array
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
@@ -33,7 +35,8 @@ from mlperf_suite.features.servers.adapters import (
     error_words,
     one_line,
 )
-from mlperf_suite.features.servers.connection import Connection, Exchange, Pool
+from mlperf_suite.features.servers.connection import Connection, Exchange, Pool, is_json
+from mlperf_suite.features.servers.streams import Arrivals
 
 _BACKOFF_S = (0.5, 1.0, 2.0)
 _PASSING = (429, 500, 502, 503, 504)
@@ -42,6 +45,7 @@ _TURNING_AWAY = (429, 503)
 """Statuses with which a server may say in Retry-After when it has room for a request."""
 _MIN_WAIT_S = 0.1
 """How long a request waits, in s, that may be sent again at once."""
+_SECONDS = re.compile(r"[0-9]{1,300}(?:\.[0-9]{1,300})?")
 _UNFIT = (400, 404, 405, 415, 422, 501)
 """Statuses of a server that does not know this form of request."""
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -49,6 +53,9 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 _MAX_PIECES_FACTOR, _FEW_PIECES = 4, 64
 """An answer has no end if it comes in more than `_MAX_PIECES_FACTOR` times as many pieces as it may
 have tokens, plus `_FEW_PIECES`. One that is only a little too long is accepted and reported."""
+_MAX_TOKEN_LENGTH = 128
+"""How many characters a token has at most: the longest of these models' tokens are 128 blanks.
+Longer texts would keep the tokenizer busy for minutes."""
 
 _NO_SIGNS: tuple[int, int, str | None, int | None] = (0, 0, None, None)
 """What of an answer came so far: tokens, pieces of text, its finish_reason and its own count."""
@@ -145,8 +152,8 @@ class Shared:
 
     `tell` sends a message to the engine. `text` is None if the servers give token ids. By place:
     `pools` of connections, the number of `pieces` of answers that came, how often requests were
-    `turned_away`, and `queues`. `tokens`:
-    those that came since the last beat. `under_way`: the requests that are not over.
+    `turned_away`, and `queues`. Since the last beat: `tokens` that came, and how often so many of
+    a streamed answer came at a time (`events`). `under_way`: the requests that are not over.
     """
 
     hello: WorkerConfig
@@ -157,6 +164,7 @@ class Shared:
     pieces: list[int] = field(init=False)
     turned_away: list[int] = field(init=False)
     tokens: int = 0
+    events: Counter[int] = field(default_factory=Counter)
     under_way: set[Request] = field(default_factory=set)
     queues: list[Queue] = field(init=False)
     _sampling: Sampling | None = None
@@ -316,6 +324,8 @@ class Generating(Request):
 
     def restart(self) -> None:
         self._answer = PartialAnswer()
+        self._arrivals = Arrivals()
+        self._letters = self._texts = 0
         self._signs = _NO_SIGNS
         self._began = self._first = self._last = self._asleep_s = 0.0
         self._counted = self._ended_before = 0
@@ -352,7 +362,7 @@ class Generating(Request):
                 raise AnswerError("answered in one piece although a stream was requested")
         except AnswerError as error:
             # A server may refuse a form of request with status 200.
-            self._refuse(str(error), unfit=unstreamed)
+            self._refuse(self._no_stream(data) or str(error), unfit=unstreamed)
             return
         pieces = len(answer.text)
         signs = count, pieces, answer.finish_reason, answer.completion_tokens
@@ -362,9 +372,15 @@ class Generating(Request):
             shared.pieces[self.place] += 1
             self._last = arrived
             self._ended_before = shared.queues[self.place].ended
+        for text in answer.text[self._texts :]:
+            self._letters += len(text)
+        self._texts = pieces
         pieces, most = max(count, pieces), self._sampling.max_tokens
-        if pieces > _MAX_PIECES_FACTOR * most + _FEW_PIECES:
-            self._refuse(f"sent {pieces:,} pieces of an answer of at most {most:,} tokens")
+        self._arrivals.came(count if shared.text is None else self._letters, pieces, arrived)
+        longest = _MAX_PIECES_FACTOR * most + _FEW_PIECES
+        if pieces > longest or self._letters > _MAX_TOKEN_LENGTH * longest:
+            amount = f"{pieces:,} pieces and {self._letters:,} characters"
+            self._refuse(f"sent {amount} of an answer of at most {most:,} tokens")
             return
         if not self._first and (answer.token_ids or answer.text):
             self._first = arrived
@@ -374,6 +390,14 @@ class Generating(Request):
                 if shared.text is not None:
                     tokens = shared.text.tokens("".join(answer.text))[:1]
                 shared.tell(ServerFirstTokens(self.number, tokens, arrived))
+
+    def _no_stream(self, data: bytes) -> str:
+        """What kind of content an answer is that is neither a stream nor JSON; empty for others."""
+        connection = self.connection
+        if connection is None or connection.streams or is_json(data):
+            return ""
+        kind = one_line(connection.headers.get(b"content-type", b"no content type"))
+        return f"answered with {kind}, where text/event-stream was requested: {one_line(data)}"
 
     def look(self, now: float, silence_s: float, asleep_s: float) -> None:
         """Give up an answer that stopped, or that never began although others did: see `Queue`.
@@ -419,17 +443,31 @@ class Generating(Request):
             self._first = arrived
             shared.tell(ServerFirstTokens(self.number, list(token_ids[:1]), arrived))
         shared.queues[self.place].ended += 1
+        first = self._first_tokens(len(token_ids))
         self.over()
-        own = shared.hello.model
-        # Some servers append a revision.
-        is_own = answer.model in (None, "", own) or answer.model.startswith(f"{own}@")
-        model = None if is_own else answer.model
+        model = None if _is_one_of(answer.model, shared.hello.model_names) else answer.model
         times = self.sent, self.opened_s, self._first or arrived, arrived
         usage = answer.prompt_tokens, answer.completion_tokens, answer.cached_tokens
         ends = answer.finish_reason, model, answer.server_s
         # Half the time of an array made from the list.
         tokens = struct.pack(f"{len(token_ids)}i", *token_ids)
-        shared.tell(ServerAnswer(self.number, tokens, *times, self.resent, *usage, *ends))
+        told = *times, self.resent, *usage, *ends
+        shared.tell(ServerAnswer(self.number, tokens, *told, first_tokens=first))
+
+    def _first_tokens(self, tokens: int) -> int:
+        """How many of so many tokens came with the first one; counts what came at a time."""
+        arrivals, text = self._arrivals, self.shared.text
+        if not self._sampling.wants_first or not arrivals.parts:
+            return 1
+        if text is None:
+            self.shared.events.update(arrivals.parts)
+            return arrivals.first
+        self.shared.events.update(arrivals.in_tokens(tokens))
+        if arrivals.first == self._letters:
+            return tokens
+        # Cut off, a text may be a token more.
+        first = "".join(self._answer.text)[: arrivals.first]
+        return max(1, len(text.tokens(first)) - 1)
 
 
 class Posting(Request):
@@ -457,13 +495,20 @@ class Posting(Request):
 
 def _wait_s(headers: dict[bytes, bytes]) -> float | None:
     """How long Retry-After asks to wait, in s, from a number or a date (RFC 9110, 10.2.3); None if
-    it is missing or neither."""
+    it is missing or neither. Some gateways write fractions."""
     text = headers.get(b"retry-after", b"").decode("latin-1").strip()
-    if text.isascii() and text.isdigit():
+    if _SECONDS.fullmatch(text):
         return float(text)
     with contextlib.suppress(ValueError, OverflowError):
         return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
     return None
+
+
+def _is_one_of(model: str | None, names: Sequence[str]) -> bool:
+    """Whether an answer's model is one of these names, in any case; some servers append a revision
+    to it, and some name none."""
+    told = (model or "").casefold()
+    return not told or any(told == n or told.startswith(f"{n}@") for n in map(str.casefold, names))
 
 
 def _check_tokens(token_ids: list[int], vocabulary: int) -> None:

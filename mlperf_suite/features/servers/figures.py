@@ -48,7 +48,7 @@ class EndpointAccount(AnswerAccount):
         self._add(submitted, answer.first if streamed else None, answer.arrived, tokens)
         self.served_s += answer.arrived - answer.sent
         if answer.cached_tokens is not None:
-            self.cached_tokens = (self.cached_tokens or 0) + answer.cached_tokens
+            self.cached_tokens = (self.cached_tokens or 0) + max(0, answer.cached_tokens)
 
     def figures(self, began: float, server: ServerView | None = None) -> EndpointFigures:
         """The totals, for a run that began at `began` (time.monotonic, s)."""
@@ -105,6 +105,8 @@ class DepartureAccount:
         if prompt_tokens is not None and answer.prompt_tokens not in (None, prompt_tokens):
             lengths = f"{answer.prompt_tokens} tokens for {prompt_tokens}"
             self._note("with another prompt length in usage", lengths)
+        if (answer.cached_tokens or 0) < 0:
+            self._note("with less than no cached tokens in usage", str(answer.cached_tokens))
         if abs(reported - tokens) > (0 if ids else max(_MIN_SLACK, reported // 10, tokens // 10)):
             counts = f"{reported} tokens for {tokens}"
             self._note("with another token count in usage", counts)

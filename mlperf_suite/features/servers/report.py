@@ -8,6 +8,7 @@ from mlperf_suite.engines.protocol import (
     EndpointFigures,
     RemoteRun,
     ServerView,
+    StreamFigures,
 )
 from mlperf_suite.reports.feature_report import FeatureReport
 from mlperf_suite.reports.run_report import is_remote, remote_note
@@ -51,6 +52,16 @@ def _endpoint_sections(run: Run) -> list[Section]:
     table = record_table(endpoints, ["run", "endpoint"])
     sections = [Section("Endpoints", [note, *table])]
     sections.append(_server_section(run.remote))
+    streams = [
+        {"run": mode, **_stream(remote.stream)}
+        for mode, remote in run.remote.items()
+        if remote.stream
+    ]
+    if streams:
+        note = Paragraph(
+            "The first event and each one in tokens; what comes together is one.", style="note"
+        )
+        sections.append(Section("How answers arrived", [note, *record_table(streams, ["run"])], 3))
     clients = [
         {"run": mode, **_client(remote)}
         for mode, remote in run.remote.items()
@@ -73,6 +84,20 @@ def _endpoint(endpoint: EndpointFigures, duration_s: float | None) -> dict[str, 
         "latency p99": time_cell(endpoint.latency_ms.get("p99")),
         "cached tokens": decimal(endpoint.cached_tokens, 0),
         "turned away": decimal(endpoint.turned_away, 0),
+    }
+
+
+def _stream(stream: StreamFigures) -> dict[str, Cell]:
+    return {
+        "streamed answers": decimal(stream.answers, 0),
+        "first event p50": decimal(stream.first_tokens.get("p50"), 0),
+        "first event p99": decimal(stream.first_tokens.get("p99"), 0),
+        "each event p50": decimal(stream.event_tokens.get("p50"), 0),
+        "each event p99": decimal(stream.event_tokens.get("p99"), 0),
+        "in one piece": decimal(stream.at_once, 0),
+        "TPOT p99 without the first event": time_cell(stream.later_tpot_ms.get("p99")),
+        "repeated": decimal(stream.repeats, 0),
+        "as from memory": decimal(stream.from_memory, 0),
     }
 
 

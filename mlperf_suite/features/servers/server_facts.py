@@ -379,8 +379,11 @@ def _ask(config: EndpointConfig, target: Target, path: str, body: bytes | None =
     except (OSError, ValueError) as error:
         raise _UnansweredError(f"{target.url}: {why_unreachable(error, _ASK_S)}") from error
     if page.why:
-        kind = UsageError if page.any_data else _UnansweredError
-        raise kind(f"{target.url} {page.why}")
+        if page.any_data:
+            raise UsageError(f"{target.url} {page.why}")
+        # A server that speaks TLS may close a connection that does not.
+        hint = "" if target.tls else ": if it speaks TLS, give its URL with https://"
+        raise _UnansweredError(f"{target.url} {page.why}{hint}")
     if 300 <= page.status < 400:
         where = one_line(page.headers.get(b"location", b"elsewhere"))
         raise _UnansweredError(f"{target.url} redirects to {where}: give --endpoint that URL")
