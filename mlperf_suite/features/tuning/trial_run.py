@@ -149,7 +149,7 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
     """End a process that leads its group, and every process of the group; at once if Ctrl-C comes
     while it still stops."""
     try:
-        # A shell lets what it starts in the background ignore SIGINT, and its children inherit that.
+        # Not SIGINT: a shell lets what it starts in the background ignore it, and children inherit that.
         _signal(process, signal.SIGTERM)
     finally:
         _signal(process, signal.SIGKILL)
