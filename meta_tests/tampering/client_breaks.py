@@ -119,7 +119,7 @@ OF_FILES = [
         # Series
         ({f"ttft/{_ES}/99.0": lambda ns: ns + 1e9}, "ttft_limit distributions"),
         ({"ttft.avg": times(1 + 1e-8)}, "distributions"),
-        ({"ttft.min": lambda ns: -ns}, NO_SUMMARY),
+        ({"ttft.min": lambda ns: -ns}, "distributions"),
         ({"latency.median": times(0.9)}, "distributions"),
         ({"latency.min": lambda ns: 10 * ns}, "distributions"),
         ({f"ttft/{_P}/90.0": times(0.95)}, "distributions"),

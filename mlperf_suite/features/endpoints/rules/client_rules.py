@@ -34,6 +34,7 @@ from mlperf_suite.features.endpoints.rules.distribution_checks import (
     discarded_of,
     estimates_of,
     longest_ns,
+    negative_faults,
     percent_of,
     percentile_rank,
     shape_faults,
@@ -321,7 +322,7 @@ def _limit(result: ClientFacts, name: str) -> Verdict:
         return verdict(False, f"no early_stopping_percentiles of {name}", demand, why)
     if result.division == "open":
         return verdict(True, time_words(estimate / 1e6, exact=True), "none in the open division")
-    return verdict(estimate < limit_ms * 1e6, time_words(estimate / 1e6, exact=True), demand)
+    return verdict(0 < estimate < limit_ms * 1e6, time_words(estimate / 1e6, exact=True), demand)
 
 
 _latency_rule = partial(
@@ -492,6 +493,7 @@ def _faults(
         return
     if not series.min <= series.avg <= series.max:
         yield "mean beyond minimum and maximum"
+    yield from negative_faults(series, 0.0 if whole else -_STAMPS_APART_NS)
     by_name = series.percentiles.items()
     steps = sorted((p, value) for name, value in by_name if (p := percent_of(name)) is not None)
     values = [series.min, *(value for _, value in steps), series.max]
@@ -528,12 +530,17 @@ def _histogram_faults(series: Distribution) -> Iterator[str]:
         yield "buckets not one after the other"
 
 
+_STAMPS_APART_NS = 50e6
+"""The client's main process stamps a first chunk, the process that received it an answer's end
+(session.py; core/types.py): one event's answer ends before its first chunk, 0.5 ms were seen."""
+
+
 def _order_faults(run: ResultSummary) -> list[str]:
     """What cannot be between the series: a first token after the last."""
     faults = []
     for name in ("min", "max", "avg"):
         first, last = getattr(run.ttft, name), getattr(run.latency, name)
-        if first is not None and last is not None and first > last:
+        if first is not None and last is not None and first > last + _STAMPS_APART_NS:
             faults.append(f"{name} of TTFT above that of the latency")
     n = run.n_samples_completed
     sizes = {sum(s.histogram.counts) for s in (run.ttft, run.tpot, run.output_sequence_lengths)}
