@@ -31,8 +31,8 @@ _LAST_RATE = {
     "Server": "result_completed_tokens_per_second",
     "SingleStream": "result_completed_tokens_per_second",
 }
-_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?\b")
-_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
+_VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?\b")
+_HUB_ID = re.compile(r"[\w-][\w.-]{0,99}/[\w.-]+")
 _NO_ERROR_COUNT = (5, 0, 15)
 """The last LoadGen that may end a log without num_errors (mlcommons/inference pull request 2164):
 it wrote 36 logs of 18 public v5.1 results."""

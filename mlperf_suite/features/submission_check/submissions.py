@@ -144,7 +144,7 @@ _OF_A_RUN = {
     "performance": tuple(f"result_{place}_latency_ns" for place in ("min", "max", "mean")),
 }
 """Detail log values, to the ms and the ns, that identify a run."""
-_LATENCY = re.compile(r"result_.+latency_ns|result_time_.+")
+_LATENCY = re.compile(r"result_[\w.]{1,99}latency_ns|result_time_.+")
 _LATENCY_TOLERANCE = 1e-6
 """Of 4,383 pairs of public results of one submitter at most 1 of 28 latencies is as near; of two
 runs of one log with a changed digit here and there, most are."""
