@@ -22,6 +22,8 @@ from mlperf_suite.features.endpoints.client_results.client_benchmarks import (
 )
 from mlperf_suite.features.endpoints.client_results.client_events import RunEvents
 from mlperf_suite.features.endpoints.client_results.result_files import (
+    CLIENT_ACCURACY,
+    CLIENT_SUMMARY,
     AccuracyResults,
     AuditResult,
     ClientConfig,
@@ -47,6 +49,7 @@ from mlperf_suite.rules.registry import Rule, rule, rules_of
 from mlperf_suite.rules.stopping_criterion import queries_needed
 from mlperf_suite.rules.verdict import (
     Verdict,
+    VerdictError,
     failure,
     lasted_words,
     not_judged,
@@ -98,24 +101,29 @@ class ClientFacts(SubmittedFacts):
     def settings(self) -> ClientConfig:
         """The configuration. Raises VerdictError if there is none."""
         if self.config is None:
-            raise failure("no configuration that can be read", "what the client wrote")
+            raise self._without("config.yaml")
         return self.config
 
     @property
     def run(self) -> ResultSummary:
         """The summary of the performance run. Raises VerdictError if there is none."""
         if self.summary is None:
-            raise failure("no result_summary.json that can be read", "what the client wrote")
+            raise self._without(f"performance/{CLIENT_SUMMARY}")
         return self.summary
 
     @property
     def scored(self) -> AccuracyResults:
         """The scores. Raises VerdictError if there are none."""
         if self.accuracy is None or not self.accuracy.counted_scores:
-            raise failure(
-                "no accuracy_results.json with scores that can be read", "what the client wrote"
-            )
+            raise self._without(f"accuracy/{CLIENT_ACCURACY} with scores")
         return self.accuracy
+
+    def _without(self, path: str) -> VerdictError:
+        """To be raised: not judged where `files_readable` fails what is missing, once."""
+        why = f"no {path} that can be read"
+        if self.problems:
+            return VerdictError(not_judged("nothing", why=why))
+        return failure(why, "what the client wrote")
 
 
 def _is_whole(result: ClientFacts) -> bool:
