@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from mlperf_suite.untrusted_files import MAX_TEXT_BYTES, read_regular
 
@@ -37,7 +40,7 @@ def loads(text: str | bytes) -> Any:
     try:
         if isinstance(text, bytes):
             text = text.decode(json.detect_encoding(text), "surrogatepass")
-        content = _DECODER.decode(text)
+        content = _decoded(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     # Most texts, each line of a log among them, have too few brackets to be nested deeply.
@@ -50,6 +53,31 @@ def loads(text: str | bytes) -> Any:
         if not level:
             return content
     raise ValueError("nested too deeply")
+
+
+def _decoded(text: str) -> Any:
+    """Parse JSON. A short text by msgspec, several times as fast, which takes the last of equal
+    members: where its result has fewer strings than the text, or for what only `json` takes, by
+    `json`."""
+    # Without a backslash every quote begins or ends a string.
+    if len(text) < _SHORT and "\\" not in text:
+        with contextlib.suppress(ValueError, msgspec.MsgspecError):
+            content = msgspec.json.decode(text)
+            if 2 * _strings(content) == text.count('"'):
+                return content
+    return _DECODER.decode(text)
+
+
+_SHORT = 2**12
+"""Characters of an entry of a log, but for a list of samples or an answer."""
+
+
+def _strings(content: Any) -> int:
+    if isinstance(content, str):
+        return 1
+    if isinstance(content, dict):
+        return len(content) + sum(map(_strings, content.values()))
+    return sum(map(_strings, content)) if isinstance(content, list) else 0
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

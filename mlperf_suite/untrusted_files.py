@@ -37,4 +37,6 @@ def read_regular(path: Path, most: int = MAX_TEXT_BYTES) -> bytes:
 def printable(text: str) -> str:
     """The text as one line, with "?" for what a terminal obeys or cannot show: escape sequences,
     marks that turn the direction of writing, lone surrogates."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)

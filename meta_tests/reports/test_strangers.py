@@ -71,11 +71,13 @@ def test_a_terminal_shows_text_alone() -> None:
     blocks: list[Block] = [Paragraph(TEXT, lead=TEXT, status=TEXT), table]
     console = Console(file=screen, width=80)
     console.print(terminal_view(blocks))
-    failed = (Verdict("min_duration", "failed", "10 s", "600 s"),)
-    group = VerdictGroup(TEXT, ROUNDS["v6.1"], None, None, failed, ("performance",))
+    unjudged = Verdict("hash", "not judged", "nothing", "a hash", f"no file {TEXT}")
+    verdicts = (Verdict("min_duration", "failed", "10 s", "600 s"), unjudged)
+    group = VerdictGroup(TEXT, ROUNDS["v6.1"], None, None, verdicts, ("performance", "accuracy"))
     console.print(judged_table([group]))
-    assert screen.getvalue().count("title") == 5
+    assert screen.getvalue().count("title") == 6
     assert "min_duration: " in screen.getvalue()
+    assert "not judged: no file " in screen.getvalue()
     for shown in (terminal_text(Summary.read(content)), screen.getvalue()):
         assert not UNPRINTABLE.search(shown)
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -126,8 +127,25 @@ def test_a_cut_log_of_short_answers_is_seen(scenario: str) -> None:
         assert verdict_on(run.facts(), "accuracy_log_tokens").status == status
 
 
+@pytest.mark.parametrize("of", ["nothing", "zeros", "the cut log", "a log"])
+def test_the_hash_of_no_whole_log_is_seen(of: str) -> None:
+    where = LLAMA2_70B_99.scenario("Server")
+    run = MadeRun(LLAMA2_70B_99, where, "accuracy", ROUNDS["v6.0"], submitted=True)
+    texts = {"nothing": "", "the cut log": run.cut_log, "a log": "another"}
+    run.hash = sha256(texts[of].encode()).hexdigest() if of in texts else "0" * 64
+    wrong = set() if of == "a log" else {"accuracy_log_ends"}
+    assert set(not_passed(judge(run.facts()))) == wrong
+
+
 TOKENS = 7_225_344.0
 """294 for each of 24,576 answers."""
+
+
+class NumPys(float):
+    """As NumPy 2 prints its own numbers in a dictionary."""
+
+    def __format__(self, form: str) -> str:
+        return f"np.float64({float(self)})"
 
 
 @pytest.mark.parametrize(
@@ -140,10 +158,13 @@ TOKENS = 7_225_344.0
         {"gen_len": 9e6, "gen_tok_len": 2_457_600.0},
         {"gen_len": 24_576.0},
         {"gen_tok_len": math.nan},
+        {"rouge1": 90.1},
+        {"rouge1": NumPys(77.7)},
+        {"note": "FAILED"},
     ],
     ids=str,
 )
-def test_scores_that_no_answers_have_are_seen(wrong: dict[str, float]) -> None:
+def test_scores_that_no_answers_have_are_seen(wrong: dict[str, Any]) -> None:
     scenario = LLAMA2_70B_99.scenario("Server")
     run = MadeRun(LLAMA2_70B_99, scenario, "accuracy", ROUNDS["v6.0"], submitted=True)
     run.scores |= {"tokens_per_sample": 294.0, "gen_num": 24_576.0}

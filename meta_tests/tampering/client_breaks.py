@@ -47,15 +47,9 @@ _COUNTS = ("n_samples_issued", "n_samples_completed")
 _ES, _P = "early_stopping_percentiles", "percentiles"
 ES_TTFT, _ES_TPOT = f"ttft/{_ES}/99.0", f"tpot/{_ES}/99.0"
 _WINDOW, _LENGTHS = "legacy_loadgen_window_duration_ns", "output_sequence_lengths"
-NO_SUMMARY = (
-    "files_readable config_of_its_run lasted run_complete every_request_answered whole_dataset "
-    "ttft_limit tpot_limit mean_tokens rates window distributions"
-)
-NO_SCORES = "files_readable accuracy_samples accuracy_complete accuracy_gate"
-NO_CONFIG = (
-    "files_readable scenario_type load_pattern config_of_its_run seeds min_duration "
-    "every_request_answered window"
-)
+NO_SUMMARY = NO_SCORES = NO_CONFIG = "files_readable"
+"""What depends on a file that cannot be read is not judged."""
+_UNSCORED = "accuracy_samples accuracy_complete accuracy_gate"
 _DIFFERS = "load_pattern config_of_its_run"
 _FEWER = "every_request_answered rates distributions"
 
@@ -117,7 +111,7 @@ OF_FILES = [
         # Series
         ({f"ttft/{_ES}/99.0": lambda ns: ns + 1e9}, "ttft_limit distributions"),
         ({"ttft.avg": times(1 + 1e-8)}, "distributions"),
-        ({"ttft.min": lambda ns: -ns}, NO_SUMMARY),
+        ({"ttft.min": lambda ns: -ns}, "distributions"),
         ({"latency.median": times(0.9)}, "distributions"),
         ({"latency.min": lambda ns: 10 * ns}, "distributions"),
         ({f"ttft/{_P}/90.0": times(0.95)}, "distributions"),
@@ -177,8 +171,11 @@ OF_FILES = [
         ACCURACY,
         (GONE, f"{NO_SCORES} required_files"),
         ({"accuracy_scores": {}}, NO_SCORES),
-        ({"accuracy_scores": []}, NO_SCORES.partition(" ")[2]),
-        ({f"{FIRST}dataset_type": "performance"}, NO_SCORES.partition(" ")[2]),
+        ({"accuracy_scores": []}, _UNSCORED),
+        (
+            {f"{FIRST}dataset_type": "performance"},
+            _UNSCORED,
+        ),
         ({"accuracy_scores": lambda s: s * 2}, "accuracy_samples accuracy_gate"),
         ({f"{FIRST}score.rouge2": "15.0"}, "accuracy_gate"),
         ({f"{FIRST}score.rougeL": GONE}, "accuracy_gate"),
@@ -208,7 +205,7 @@ OF_FILES = [
         ({f"{FIRST}score": 100.1}, "accuracy_gate"),
         ({f"{FIRST}score": None}, "accuracy_gate"),
         ({f"{FIRST}score": True}, NO_SCORES),
-        ({f"{FIRST}total_samples": 0}, "accuracy_samples accuracy_complete accuracy_gate"),
+        ({f"{FIRST}total_samples": 0}, _UNSCORED),
         ({f"{FIRST}{_LENGTHS}.total": 4388 * 3000}, "accuracy_gate accuracy_lengths"),
     ),
     *_file_breaks(

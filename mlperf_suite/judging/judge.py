@@ -30,6 +30,7 @@ from mlperf_suite.judging.reading import (
 from mlperf_suite.judging.verdict_group import (
     VerdictGroup,
     name_of,
+    refused,
     round_of,
     scenario_of,
     verdict_group,
@@ -87,7 +88,31 @@ def judge_folder(
     own = frozenset(path for of_one in found for path in of_one.own)
     review = Review(round_, high_accuracy, smoke, tokenizer, own)
     judged = [group for of_one in found for group in of_one.verdicts(review)]
-    return judged + _judge_loose(root, folders, review)
+    return judged + _judge_loose(root, folders, review) + _name_links(root, folders, review)
+
+
+def _name_links(root: Path, folders: Folders, review: Review) -> list[VerdictGroup]:
+    """Name the linked folders beside what judges have found: a stranger's link may lead anywhere.
+
+    One to a folder below the root is of runs that are judged there.
+    """
+    links = [
+        folder / name
+        for folder, names in folders
+        for name in names
+        if review.is_loose(folder)
+        and (folder / name).is_dir()
+        and not (folder / name).resolve().is_relative_to(root.resolve())
+    ]
+    return [
+        refused(
+            name_of("", *link.relative_to(root).parts),
+            "a linked folder",
+            review.round,
+            f"links are not followed: judge it with --logs {link}",
+        )
+        for link in links
+    ]
 
 
 def holds_logs(root: Path) -> bool:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from mlperf_suite.benchmarks.definition import Benchmark, Category, Scenario
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round, round_of_seeds
 from mlperf_suite.loadgen.logs import DetailLog
+from mlperf_suite.rules.benchmark_rules import BenchmarkFacts, benchmark_known
+from mlperf_suite.rules.registry import rule_of
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.untrusted_files import printable
 
@@ -52,6 +54,13 @@ def verdict_group(
     return VerdictGroup(
         name, round_, benchmark, scenario.name if scenario else None, verdicts, modes
     )
+
+
+def refused(name: str, description: str, round_: Round | None, why_not: str = "") -> VerdictGroup:
+    """One verdict, on what has no benchmark: failed, or not judged where `why_not` says why."""
+    facts = BenchmarkFacts(description, None, round_ or ROUNDS[DEFAULT_ROUND], why_not=why_not)
+    verdict = rule_of(benchmark_known, facts.subject).judge(facts)
+    return verdict_group(name, facts.round, [("", [verdict])])
 
 
 def round_of(detail: DetailLog) -> Round | None:

@@ -8,7 +8,6 @@ built. Sources: loadgen.cc of LoadGen, and bits/random.tcc of libstdc++.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,9 +32,21 @@ def server_schedule(seed: int, rate_qps: float, queries: int) -> npt.NDArray[np.
     return np.concatenate(([0], np.cumsum(gaps_ns)))[:queries] / NS
 
 
-@lru_cache(maxsize=2)
 def exponential(seed: int, count: int) -> npt.NDArray[np.float64]:
     """The first draws of std::exponential_distribution(1), as 64-bit floats, (count,)."""
+    if len(_drawn.get(seed, ())) < count:
+        if len(_drawn) >= _MOST_SEEDS:
+            _drawn.clear()
+        _drawn[seed] = _draw(seed, count)
+    return _drawn[seed][:count]
+
+
+_drawn: dict[int, npt.NDArray[np.float64]] = {}
+"""By seed, the most draws that a run needed: those of a shorter one are their beginning."""
+_MOST_SEEDS = 2
+
+
+def _draw(seed: int, count: int) -> npt.NDArray[np.float64]:
     import numpy as np
 
     bits = generator(seed)

@@ -107,7 +107,7 @@ def _cell(column: Column, value: Cell) -> Text:
 
 def judged_table(judged_runs: Sequence[VerdictGroup]) -> RenderableType:
     """One line for each run judged from its logs, with the rules that failed; then what these rules
-    demand."""
+    demand, and why others were not judged."""
     lines: list[RenderableType] = []
     for run in judged_runs:
         failures = run.failed_rules
@@ -121,4 +121,10 @@ def judged_table(judged_runs: Sequence[VerdictGroup]) -> RenderableType:
     failed_rules = (rule_named(name) for run in judged_runs for name in run.failed_rules)
     for rule in dict.fromkeys(filter(None, failed_rules)):
         lines.append(Text.assemble((f"{rule.name}:", "bold"), f" {rule.sentence}"))
+    unjudged: dict[str, dict[str, None]] = {}
+    for verdict in (v for run in judged_runs for v in run.verdicts if v.status == "not judged"):
+        unjudged.setdefault(verdict.why, {})[verdict.rule] = None
+    for why, rules in unjudged.items():
+        head = ("not judged:", _COLOURS["not judged"])
+        lines.append(Text.assemble(head, f" {_printable(why)} ({', '.join(rules)})"))
     return Group(*lines)

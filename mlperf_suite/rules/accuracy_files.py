@@ -22,7 +22,10 @@ MAX_ACCURACY_LOG_BYTES = 10 * 1024
 """A submission's accuracy log is truncated to less (MAX_ACCURACY_LOG_SIZE of the official
 checker)."""
 # As in the official checker: a name in quotes, its figure with or without quotes.
-_FIGURE = re.compile(r"'([\w-]+)':\s+'?(\d{1,15}(?:\.\d{1,20})?)'?(?=[,}\s]|$)")
+_FIGURE = re.compile(
+    r"'([\w-]+)':\s+'?(?:np\.float(?:32|64)\()?(\d{1,15}(?:\.\d{1,20})?)\)?'?(?=[,}\s]|$)"
+)
+"""NumPy 2 prints its own numbers as np.float64(38.7)."""
 _NAMED_VALUE = re.compile(r"'([\w-]+)':\s+'?([^',}\s]+)")
 _SENTENCE = re.compile(rf"^({COUNTED_IN_A_SENTENCE}): (\d+)\s*$", re.MULTILINE)
 _WORD_RATE = re.compile(
@@ -37,7 +40,7 @@ _ENTRY = re.compile(
     r'\{ "seq_id" : (\d{1,19}), "qsl_idx" : (\d{1,19}), "data" : "([0-9A-F]*)"'
     r'(?:, "token_data" : "([0-9A-F]*)")?(?:, "token_count" : (\d{1,19}))? \}'
 )
-_BEGINNING = re.compile(r'\s*\[\s*\{ "seq_id" : (\d{1,19}), "qsl_idx" : (\d{1,19}), "data" : "')
+_BEGINNING = re.compile(r'\A\s*\[\s*\{ "seq_id" : (\d{1,19}), "qsl_idx" : (\d{1,19}), "data" : "')
 _END = re.compile(
     r'["0-9A-F\n]"(?:, "token_data" : "[0-9A-F]*")?(?:, "token_count" : \d{1,19})? \}\s*\]\s*\Z'
 )

@@ -6,23 +6,26 @@ The rules of the scores are generated from the benchmarks: a new scorer needs no
 from __future__ import annotations
 
 import math
+import re
 from array import array
 from codecs import getincrementaldecoder
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import LOADGEN, ExpectedScore
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import LoggedSample
 from mlperf_suite.rules.accuracy_files import (
+    ACCURACY_TXT,
     CutEntry,
     CutLog,
     answers_in,
     parse_accuracy_txt,
     parse_cut_log,
 )
-from mlperf_suite.rules.facts import RunFacts
+from mlperf_suite.rules.facts import RunFacts, SubmittedTexts
 from mlperf_suite.rules.registry import CLOSED, rule
 from mlperf_suite.rules.verdict import Verdict, VerdictError, failure, not_judged, verdict
 
@@ -41,7 +44,8 @@ _HEX_OF_A_TOKEN = (8, 16)
 def log_ends(run: RunFacts) -> Verdict:
     """The cut accuracy log begins and ends with LoadGen's entries, each for a different sample.
 
-    The official checker looks at its size alone.
+    The hash in accuracy.txt, which is of the log before it was cut, is not that of the cut one or
+    of nothing. The official checker looks at size and form alone.
     """
     cut = _cut_log(run)
     # A log without the number of samples fails the rule on every sample.
@@ -63,6 +67,7 @@ def log_ends(run: RunFacts) -> Verdict:
         or _twice("place", (place for place, _ in cut.places))
         or _twice("sample", (index for _, index in cut.places))
         or _beyond(cut, total)
+        or _wrong_hash(run, cut)
     )
     return verdict(not problem, problem or f"{len(cut.places)} entries")
 
@@ -106,8 +111,26 @@ _SHARE, _MAX_TOKENS_IN_AN_END = 0.25, 500
 """An end of 4,096 bytes has room for 500 tokens of 8 hex digits."""
 _MAX_TOKEN_LENGTH = 20
 """More than the mean token of any answers has."""
+_OF_NOTHING = sha256(b"").hexdigest()
+
+
+def _wrong_hash(run: RunFacts, cut: CutLog) -> str:
+    texts = run.submitted or SubmittedTexts()
+    digest = parse_accuracy_txt(texts.accuracy_txt or "").hash or ""
+    if digest == _OF_NOTHING or len(set(digest)) == 1:
+        return f"hash={digest[:8]}… in {ACCURACY_TXT} is of no log"
+    of_cut = sha256((texts.accuracy_log or "").encode()).hexdigest()
+    return f"the hash in {ACCURACY_TXT} is of the cut log" * (digest == of_cut and not cut.whole)
+
+
 _LENGTHS = ("gen_len", "gen_num", "gen_tok_len", "tokens_per_sample")
 _NO_MORE = (("rougeL", "rouge1"), ("rougeLsum", "rouge1"), ("rouge2", "rouge1"))
+_MOST_ROUGE = 90.0
+"""In 906 public results the most is 47.7; of prepared answers 77.7."""
+_UNREAD = (
+    (re.compile(r"\bFAILED\b"), "it says FAILED"),
+    (re.compile(r": +np\.float"), "the official checker reads no np.float64(…)"),
+)
 _ROUNDED = 0.051
 """tokens_per_sample has one decimal, at most 0.05 off in 259 public results."""
 
@@ -124,7 +147,8 @@ def score_figures(run: RunFacts) -> Verdict:
     """The figures of accuracy.txt agree: no longest sequence or pair exceeds the single words.
 
     tokens_per_sample is the mean of gen_tok_len, whose tokens have 1 to 20 characters on average.
-    Each figure of answers is one number.
+    Each figure of answers is one number, in the form that the official
+    checker reads, no ROUGE is above 90, and no line says FAILED.
     """
     scores = run.scores or {}
     text = (run.submitted.accuracy_txt if run.submitted else None) or ""
@@ -132,6 +156,12 @@ def score_figures(run: RunFacts) -> Verdict:
     judged = {*run.benchmark.metrics, run.benchmark.counted_as}
     unclear = parse_accuracy_txt(text).unclear & {*_LENGTHS, *METRICS} - judged
     faults = [f"{name} is not one number" for name in sorted(unclear)]
+    faults += [words for expression, words in _UNREAD if expression.search(text)]
+    faults += [
+        f"{name} {value:,}"
+        for name, value in scores.items()
+        if name.startswith("rouge") and value > _MOST_ROUGE
+    ]
     for part, whole in _NO_MORE:
         if scores.get(part, 0.0) > scores.get(whole, math.inf):
             faults.append(f"{part} {scores[part]:,} above {whole} {scores[whole]:,}")

@@ -349,9 +349,7 @@ def _by_accuracies(run: RunFacts, demand: str) -> Verdict:
 
 PART_III = ("baseline_accuracy.txt", "compliance_accuracy.txt")
 """What TEST01's folder of the accuracy log has where the answers differ."""
-_NO_PASS = re.compile(
-    r"^.*(?:check pass: (?!True\b|Skipped\b)|TEST FAIL|verification failed).*$", re.M
-)
+_NO_PASS = re.compile(r"check pass: (?!True\b|Skipped\b)|TEST FAIL|verification failed")
 _AUDIT = re.compile(r"\bTEST\d\d\b")
 _FIGURE = re.compile(r"^[ \t]*([A-Z][a-z ]+): (\S+)[ \t\r]*$", re.M)
 
@@ -367,8 +365,8 @@ def verification_fault(run: RunFacts) -> str:
         return ""
     own_text = submitted.verify_txt or ""
     for text in (own_text, *submitted.verify_others):
-        if failed := _NO_PASS.search(text):
-            return failed[0].strip()
+        if failed := next(filter(_NO_PASS.search, text.split("\n")), ""):
+            return failed.strip()
     if others := set(_AUDIT.findall(own_text)) - {audit.name}:
         return f"the words of {min(others)}"
     due = _figures_due(run)

@@ -19,7 +19,7 @@ from mlperf_suite.benchmarks.definition import (
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.engines.protocol import MODEL_CHANGES, SERVER_MODEL, SPECULATIVE, RemoteRun
 from mlperf_suite.loadgen.load_plan import ACCURACY_ONLY
-from mlperf_suite.loadgen.logs import AccuracyLog, DetailLog, RunLogs
+from mlperf_suite.loadgen.logs import DETAIL, AccuracyLog, DetailLog, RunLogs
 from mlperf_suite.rules.verdict import Verdict, VerdictError, failure, not_judged
 
 Division = Literal["closed", "open"]
@@ -31,8 +31,8 @@ _LAST_RATE = {
     "Server": "result_completed_tokens_per_second",
     "SingleStream": "result_completed_tokens_per_second",
 }
-_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?\b")
-_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
+_VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?\b")
+_HUB_ID = re.compile(r"[\w-][\w.-]{0,99}/[\w.-]+")
 _NO_ERROR_COUNT = (5, 0, 15)
 """The last LoadGen that may end a log without num_errors (mlcommons/inference pull request 2164):
 it wrote 36 logs of 18 public v5.1 results."""
@@ -207,6 +207,13 @@ class RunFacts(Facts):
         if not self.log_is_whole:
             raise VerdictError(not_judged("a log that is not whole", why="the log is not whole"))
 
+    def need_detail(self, demand: str = "") -> None:
+        """Raises VerdictError, not judged, if there is no detail log: the rule on whole logs fails
+        that."""
+        if DETAIL not in self.logs.files and not self.detail.values:
+            path = "/".join((*self.logs.folder.parts[-2:], DETAIL))
+            raise VerdictError(not_judged("nothing", demand, f"no {path} that can be read"))
+
     def number(self, key: str, demand: str = "") -> float:
         """A number. `demand`: what the verdict requires if there is none."""
         number = self.detail.number(key)
@@ -217,6 +224,7 @@ class RunFacts(Facts):
     def present(self, key: str, demand: str = "") -> object:
         """Any value."""
         value = self.detail[key]
+        self.need_detail(demand)
         if value is None:
             raise absent(key, demand)
         return value

@@ -6,7 +6,11 @@ from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE
 from mlperf_suite.benchmarks.rounds import round_of_seeds
 from mlperf_suite.loadgen.load_plan import loadgen_mode
 from mlperf_suite.loadgen.logs import ACCURACY
-from mlperf_suite.rules.accuracy_files import MAX_ACCURACY_LOG_BYTES, parse_accuracy_txt
+from mlperf_suite.rules.accuracy_files import (
+    ACCURACY_TXT,
+    MAX_ACCURACY_LOG_BYTES,
+    parse_accuracy_txt,
+)
 from mlperf_suite.rules.facts import RunFacts, besides_length
 from mlperf_suite.rules.registry import CLOSED, rule
 from mlperf_suite.rules.verdict import Verdict, not_judged, verdict
@@ -99,6 +103,7 @@ def test_mode(run: RunFacts) -> Verdict:
 
 
 def mode_verdict(run: RunFacts) -> Verdict:
+    run.need_detail()
     values = [run.detail["effective_scenario"], run.detail["effective_test_mode"]]
     expectation = [run.scenario.loadgen_scenario, loadgen_mode(run.mode)]
     return verdict(values == expectation, " ".join(map(str, values)), " ".join(expectation))
@@ -140,6 +145,8 @@ def every_sample(run: RunFacts) -> Verdict:
     scored = (run.scores or {}).get(name)
     if scored is None and run.scores and name == COUNTED_IN_A_SENTENCE:
         return not_judged("nothing", demand, "accuracy.txt need not say how many were scored")
+    if run.scores is None and run.no_score_reason:
+        return not_judged("nothing", demand, run.no_score_reason)
     if scored is None:
         return verdict(False, "nothing", demand, f"accuracy.txt has no {name}")
     return verdict(scored == count, f"{scored:,.0f} samples", demand)
@@ -229,6 +236,7 @@ def cached_tokens_verdict(count: int | None) -> Verdict:
 )
 def seeds(run: RunFacts) -> Verdict:
     """The run's three random seeds are those of the round."""
+    run.need_detail()
     values = {name: run.detail[f"effective_{name}"] for name in run.round.seeds}
     wrong = [
         name
@@ -290,7 +298,7 @@ def hash(run: RunFacts) -> Verdict:
     """accuracy.txt ends with the SHA-256 of the whole accuracy log, before it was cut."""
     text = run.submitted.accuracy_txt if run.submitted else None
     if text is None:
-        return verdict(False, "no accuracy.txt")
+        return not_judged("no hash", why=f"no accuracy/{ACCURACY_TXT}")
     digest = parse_accuracy_txt(text).hash
     return verdict(digest is not None, f"hash={digest}" if digest else "no such line")
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from meta_tests.made_client import (
@@ -126,6 +127,19 @@ def test_sums_beyond_2_to_53_agree_with_their_events(honest: Path) -> None:
     later = {"latency": lambda ns: ns + 2**45 + 1}
     verdict = summary_verdict(honest, WITH_EVENTS, "events_agree", **later)
     assert verdict.passed, verdict.line
+
+
+@pytest.mark.parametrize(
+    ("early_ns", "status"), [(5e5, "passed"), (5e7, "passed"), (6e7, "failed")]
+)
+def test_an_end_is_stamped_a_moment_before_its_first_chunk(
+    honest: Path, early_ns: float, status: str
+) -> None:
+    def with_one(series: Any) -> Any:
+        return np.concatenate(([-early_ns], series[1:]))
+
+    verdict = summary_verdict(honest, "llama3.1-8b/Server", "distributions", tpot=with_one)
+    assert verdict.status == status, verdict.line
 
 
 @pytest.mark.parametrize("length", [1, 3801])

@@ -28,6 +28,7 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
 
 Change = Callable[[Path], object]
@@ -183,6 +184,43 @@ def test_what_is_not_judged_is_named(
         assert {v.status for v in verdicts} == {"not judged"}
 
 
+@pytest.mark.parametrize("place", ["Closed/Someone", "x/closed/level/Someone", "Someone"])
+def test_a_tree_in_no_division_is_refused_in_one_line(
+    submission: Path, tmp_path: Path, place: str
+) -> None:
+    (tmp_path / "root" / place).parent.mkdir(parents=True)
+    submission.rename(tmp_path / "root" / place)
+    (group,) = judge_folder(tmp_path / "root")
+    assert [v.status for v in group.verdicts] == ["failed"]
+    assert "closed/<submitter>/" in group.verdicts[0].line
+
+
+def test_a_linked_run_is_named(submission: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root/run").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "root/here").symlink_to(tmp_path / "root")
+    (group,) = judge_folder(tmp_path / "root")
+    assert [v.status for v in group.verdicts] == ["not judged"]
+    assert f"--logs {tmp_path / 'root/run'}" in group.verdicts[0].why
+
+
+@pytest.mark.parametrize(
+    ("path", "rules"),
+    [
+        ("accuracy/accuracy.txt", {"required_files"}),
+        ("performance/run_1/mlperf_log_detail.txt", {"required_files", "log_is_whole"}),
+    ],
+)
+def test_what_depends_on_a_missing_file_is_not_judged(
+    submission: Path, tmp_path: Path, path: str, rules: set[str]
+) -> None:
+    (submission / RESULT / path).unlink()
+    (group,) = (g for g in judge_folder(tmp_path) if g.name == SERVER)
+    assert set(group.failed_rules) == rules
+    assert any(path in v.why for v in group.verdicts if v.status == "not judged")
+
+
 def test_a_linked_benchmark_is_judged(submission: Path, tmp_path: Path) -> None:
     """Of a submission with another benchmark, the only one that no link leads to."""
     write_submission(tmp_path, LLAMA3_1_8B_EDGE, V6_1, submitter="Another")
@@ -221,7 +259,7 @@ def test_an_empty_scenario_folder_fails_what_it_lacks(submission: Path, tmp_path
     shutil.rmtree(submission / RESULT)
     (submission / RESULT).mkdir()
     wrong = failures_by_run(tmp_path)[SERVER]
-    assert {"layout", "required_files", "result_valid", "accuracy_log_is_whole"} <= set(wrong)
+    assert {"layout", "required_files", "accuracy_log_is_whole"} <= set(wrong)
 
 
 def test_the_clients_files_replace_no_log_where_it_may_not_measure(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ HASHED = tuple(
     )
 )
 """The files whose SHA-1 client and server recorded."""
-_LOADGEN_TIME = re.compile(r"\d*-\d*-\d* \d*:\d*:\d*\.\d*")
+_LOADGEN_TIME = re.compile(r"\d{0,9}-\d{0,9}-\d{0,9} \d{0,9}:\d{0,9}:\d{0,9}\.\d{0,9}")
 _TIME_FORMAT = "%m-%d-%Y %H:%M:%S.%f"
 
 

@@ -78,7 +78,7 @@ _USUAL_IN_RANGING = (
     "Current appears to be too high for set range",
 )
 _TOO_UNCERTAIN = re.compile(
-    r"Uncertainty \d+.\d+%, which is above 1.00% limit for the last sample!"
+    r"Uncertainty \d{1,9}.\d{1,9}%, which is above 1.00% limit for the last sample!"
 )
 _UNCERTAINTY_ON = re.compile(r"Uncertainty checking for Yokogawa\S+ is activated")
 _PTD_TIME = re.compile(r"\d\d-\d\d-\d\d\d\d \d\d:\d\d:\d\d.\d\d\d")
@@ -150,7 +150,7 @@ def commands(facts: PowerFacts) -> Verdict:
     messages = facts.server["ptd_messages"]
     identity = next((m["reply"] for m in messages if m["cmd"] == "Identify"), "")
     model = identity.split(",")[0]
-    match = re.search(r"version=(.+?)-", identity)
+    match = re.search(r"version=(.{1,99}?)-", identity)
     version = match[1] if match else ""
     if version not in PTD_VERSIONS or model not in ANALYZERS:
         raise failure(f"PTDaemon {version or 'of no version'}, analyzer {model or 'not named'}")

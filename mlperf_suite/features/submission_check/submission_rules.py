@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 from mlperf_suite.benchmarks.definition import Benchmark, Category
 from mlperf_suite.benchmarks.rounds import Layout, Round
-from mlperf_suite.loadgen.logs import RunLogs
+from mlperf_suite.loadgen.logs import DETAIL, RunLogs
 from mlperf_suite.rules.facts import Facts, Subject
 from mlperf_suite.rules.registry import rule
-from mlperf_suite.rules.verdict import Verdict, in_words, verdict
+from mlperf_suite.rules.verdict import Verdict, in_words, not_judged, verdict
 from mlperf_suite.strict_json import JsonFile
 
 MEASUREMENT_FIELDS = (
@@ -377,6 +377,11 @@ def same_system(result: ResultFacts) -> Verdict:
     if result.benchmark.samples_of("accuracy") == result.benchmark.samples:
         keys.append("qsl_reported_total_count")
     accuracy, performance = result.accuracy.detail, result.performance.detail
+    demand = "the same in accuracy and performance"
+    for logs in (result.accuracy, result.performance):
+        if DETAIL not in logs.files:
+            path = "/".join((*logs.folder.parts[-2:], DETAIL))
+            return not_judged("nothing", demand, f"no {path} that can be read")
     differences = [
         f"{key} {accuracy[key]} and {performance[key]}"
         for key in keys
@@ -385,7 +390,6 @@ def same_system(result: ResultFacts) -> Verdict:
     rates = [_answers_per_s(logs) for logs in (result.accuracy, result.performance)]
     if rates[0] > _MAX_PLAUSIBLE_RATIO * rates[1] > 0:
         differences.append(f"{rates[0]:,.4g} and {rates[1]:,.4g} answers/s")
-    demand = "the same in accuracy and performance"
     return verdict(not differences, "; ".join(differences) or "the same", demand)
 
 

@@ -16,6 +16,7 @@ from mlperf_suite.benchmarks.catalog import find_benchmark
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.features.submission_check.places import (
+    DIVISIONS,
     BenchmarkPlace,
     OtherResult,
     Place,
@@ -35,6 +36,7 @@ from mlperf_suite.judging.reading import is_utf8, read_json, read_text, read_yam
 from mlperf_suite.judging.verdict_group import (
     VerdictGroup,
     name_of,
+    refused,
     round_of,
     scenario_of,
     verdict_group,
@@ -73,19 +75,27 @@ class _Result:
 
 def _find(root: Path, folders: Folders) -> Found:
     tree = find_submissions(root, folders)
-    return Found(frozenset(tree.submissions), partial(_judge_tree, tree))
+    return Found(frozenset({*tree.submissions, *tree.misplaced}), partial(_judge_tree, root, tree))
 
 
 JUDGE = Judge(rank=1, find=_find)
 
 
-def _judge_tree(tree: Tree, review: Review) -> list[VerdictGroup]:
+def _judge_tree(root: Path, tree: Tree, review: Review) -> list[VerdictGroup]:
     judged: list[VerdictGroup] = []
     for submission in tree.submissions:
         benchmarks = [b for b in tree.benchmarks if b.submission == submission]
         judged += _judge_submission(submission, benchmarks, review)
     of_none = review.round or ROUNDS[DEFAULT_ROUND]
-    return judged + [_judge_idle(path, of_none) for path in tree.idle_systems]
+    judged += [_judge_idle(path, of_none) for path in tree.idle_systems]
+    return judged + [_refuse_misplaced(root, path, review.round) for path in tree.misplaced]
+
+
+def _refuse_misplaced(root: Path, submission: Path, round_: Round | None) -> VerdictGroup:
+    """Say in one line where results and systems of a submission must be to be judged."""
+    name = name_of("", *(submission.relative_to(root).parts or (root.name,)))
+    places = " or ".join(f"{division}/<submitter>/" for division in DIVISIONS)
+    return refused(name, f"results/ and systems/ that are not in {places}", round_)
 
 
 def _judge_submission(
@@ -144,7 +154,7 @@ _OF_A_RUN = {
     "performance": tuple(f"result_{place}_latency_ns" for place in ("min", "max", "mean")),
 }
 """Detail log values, to the ms and the ns, that identify a run."""
-_LATENCY = re.compile(r"result_.+latency_ns|result_time_.+")
+_LATENCY = re.compile(r"result_[\w.]{1,99}latency_ns|result_time_.+")
 _LATENCY_TOLERANCE = 1e-6
 """Of 4,383 pairs of public results of one submitter at most 1 of 28 latencies is as near; of two
 runs of one log with a changed digit here and there, most are."""
@@ -175,9 +185,10 @@ def _copies(results: Sequence[_Result]) -> dict[Path, tuple[str, ...]]:
         for digest, by_log in logs_of.items()
         if len(by_log) > 1
     }
-    for one, two in combinations(results, 2):
-        if _is_same_run(one.performance[0].detail, two.performance[0].detail):
-            runs[one.place.folder, two.place.folder] = [one.place, two.place]
+    latencies = [(result.place, _latencies(result.performance[0].detail)) for result in results]
+    for (one, first), (two, second) in combinations(latencies, 2):
+        if _is_same_run(first, second):
+            runs[one.folder, two.folder] = [one, two]
     for places in runs.values():
         for place in places:
             copies[place.folder] |= {
@@ -188,14 +199,21 @@ def _copies(results: Sequence[_Result]) -> dict[Path, tuple[str, ...]]:
     return {folder: tuple(sorted(names)) for folder, names in copies.items()}
 
 
-def _is_same_run(one: DetailLog, two: DetailLog) -> bool:
+def _latencies(detail: DetailLog) -> dict[str, float]:
+    """A log's latencies that are not 0, by their keys."""
+    return {
+        key: value
+        for key in detail.values
+        if _LATENCY.fullmatch(key) and (value := detail.number(key))
+    }
+
+
+def _is_same_run(one: dict[str, float], two: dict[str, float]) -> bool:
     """Whether most latencies of two logs are the same but for a last digit."""
-    pairs = [
-        (first, second)
-        for key in one.values.keys() & two.values.keys()
-        if _LATENCY.fullmatch(key) and (first := one.number(key)) and (second := two.number(key))
-    ]
-    return 2 * sum(math.isclose(*pair, rel_tol=_LATENCY_TOLERANCE) for pair in pairs) > len(pairs)
+    keys = one.keys() & two.keys()
+    return 2 * sum(
+        math.isclose(one[key], two[key], rel_tol=_LATENCY_TOLERANCE) for key in keys
+    ) > len(keys)
 
 
 _AT_ACCURACY = re.compile(r"-99(?:\.9)?$")
@@ -281,6 +299,7 @@ def _judge_result(
         round_,
         result.accuracy,
         scores=None if accuracy_txt is None else parse_accuracy_txt(accuracy_txt).scores,
+        no_score_reason="" if accuracy_txt is not None else f"no accuracy/{ACCURACY_TXT}",
         reference=benchmark.reference,
         high_accuracy=high_accuracy,
         division="open" if place.division == "open" else "closed",

@@ -33,11 +33,12 @@ class Tree:
     """The submissions under a folder.
 
     `idle_systems`: descriptions and folders of systems without any result; results/* of a submitter
-    without any.
+    without any. `misplaced`: submissions that are in no division's folder.
     """
 
     benchmarks: tuple[BenchmarkPlace, ...]
     idle_systems: tuple[Path, ...]
+    misplaced: tuple[Path, ...]
 
     @property
     def submissions(self) -> tuple[Path, ...]:
@@ -73,7 +74,16 @@ def find_submissions(root: Path, folders: Folders) -> Tree:
     with_results = {(b.submission, b.system) for b in benchmarks}
     idle = [path for path in systems if (path.parents[1], path.stem) not in with_results]
     idle += sorted(empty_folders)
-    return Tree(tuple(benchmarks), tuple(idle))
+    submissions = {b.submission for b in benchmarks}
+    misplaced = [
+        folder.parent
+        for folder, _ in folders
+        if folder.name == "results"
+        and (folder.parent / "systems").is_dir()
+        and folder.parents[1].name not in DIVISIONS
+        and submissions.isdisjoint(folder.parents)
+    ]
+    return Tree(tuple(benchmarks), tuple(idle), tuple(misplaced))
 
 
 def _is_benchmark(folder: Path) -> bool:

@@ -19,6 +19,8 @@ Count = Annotated[int, Meta(ge=0, le=2**53)]
 Requests = Annotated[int, Meta(ge=0, le=2**28)]
 """More than a hundred times the most that were published (1,738,404)."""
 Figure = Annotated[float, Meta(ge=0, le=1e30)]
+_Value = Annotated[float, Meta(ge=-1e30, le=1e30)]
+"""Of a series: a TPOT may be negative, see `distribution_checks.negative_faults`."""
 _MAX_ENTRIES, _MAX_PERCENTILES = Meta(max_length=1000), Meta(max_length=64)
 """Of what the client writes at most 30 of, and 12 percentiles."""
 _MAX_FILE_BYTES = 2**26
@@ -40,14 +42,14 @@ class Distribution(Struct, frozen=True):
     estimate of early stopping is None if there were too few samples.
     """
 
-    total: Figure | None = None
-    min: Figure | None = None
-    max: Figure | None = None
-    median: Figure | None = None
-    avg: Figure | None = None
+    total: _Value | None = None
+    min: _Value | None = None
+    max: _Value | None = None
+    median: _Value | None = None
+    avg: _Value | None = None
     std_dev: Figure | None = None
-    percentiles: Annotated[dict[str, Figure], _MAX_PERCENTILES] = field(default_factory=dict)
-    early_stopping_percentiles: Annotated[dict[str, Figure | None], _MAX_PERCENTILES] = field(
+    percentiles: Annotated[dict[str, _Value], _MAX_PERCENTILES] = field(default_factory=dict)
+    early_stopping_percentiles: Annotated[dict[str, _Value | None], _MAX_PERCENTILES] = field(
         default_factory=dict
     )
     histogram: Histogram = field(default_factory=Histogram)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
+from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.features.endpoints.client_results.client_benchmarks import ClientBenchmark
 from mlperf_suite.features.endpoints.client_results.package_files import (
     POINT_YAML,
@@ -37,10 +37,8 @@ from mlperf_suite.features.endpoints.rules.package_rules import CurveFacts, Poin
 from mlperf_suite.features.submission_check.places import DIVISIONS, TreeJudge
 from mlperf_suite.judging.judges import Folders, Found, Review
 from mlperf_suite.judging.reading import file_names, folders_in, read_json, read_yaml, size_of
-from mlperf_suite.judging.verdict_group import VerdictGroup, name_of, verdict_group
+from mlperf_suite.judging.verdict_group import VerdictGroup, name_of, refused, verdict_group
 from mlperf_suite.rules import judge
-from mlperf_suite.rules.benchmark_rules import BenchmarkFacts, benchmark_known
-from mlperf_suite.rules.registry import rule_of
 from mlperf_suite.strict_json import JsonFile
 
 _POINT = re.compile(r"r([0-9]{1,9})")
@@ -91,10 +89,7 @@ def _judge_loose_client(root: Path, folder: Path, round_: Round | None) -> Verdi
     """Refuse a result of the official client that no tree of a submission gives a benchmark."""
     name = name_of("", *(folder.relative_to(root).parts or (root.name,)))
     description = "a result of the official HTTP client outside a submission's tree"
-    of_run = round_ or ROUNDS[DEFAULT_ROUND]
-    facts = BenchmarkFacts(description, None, of_run)
-    unknown = [v for v in judge(facts) if rule_of(benchmark_known).name == v.rule]
-    return verdict_group(name, of_run, [("", unknown)])
+    return refused(name, description, round_)
 
 
 def judge_package(root: Path, tokenizer: Path | None = None) -> list[VerdictGroup]:

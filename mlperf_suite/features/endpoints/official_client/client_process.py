@@ -39,7 +39,7 @@ _FULL_BYTES = 2**16
 """A file system with less is full: the client's own files are larger."""
 _EVENTS_PLACE = Path("/dev/shm")  # noqa: S108 - read only
 """Where the client writes its events during a run; 64 MB in a container by default."""
-_COUNT = re.compile(r"(\d+)/(\d+) \[[^\]]*\]?")
+_COUNT = re.compile(r"(\d{1,12})/(\d{1,12}) \[[^\]]{0,999}\]?")
 _ERRORS = re.compile(r"errors=(\d+)")
 
 
@@ -215,7 +215,7 @@ def last_words(output: str) -> str:
 
 
 def _is_exception(line: str) -> bool:
-    return bool(re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line))
+    return bool(re.match(r"\A[\w.]+(Error|Exception|Interrupt)\b", line))
 
 
 def _tail(folder: Path) -> str:

@@ -22,6 +22,8 @@ from mlperf_suite.features.endpoints.client_results.client_benchmarks import (
 )
 from mlperf_suite.features.endpoints.client_results.client_events import RunEvents
 from mlperf_suite.features.endpoints.client_results.result_files import (
+    CLIENT_ACCURACY,
+    CLIENT_SUMMARY,
     AccuracyResults,
     AuditResult,
     ClientConfig,
@@ -34,6 +36,7 @@ from mlperf_suite.features.endpoints.rules.distribution_checks import (
     discarded_of,
     estimates_of,
     longest_ns,
+    negative_faults,
     percent_of,
     percentile_rank,
     shape_faults,
@@ -46,6 +49,7 @@ from mlperf_suite.rules.registry import Rule, rule, rules_of
 from mlperf_suite.rules.stopping_criterion import queries_needed
 from mlperf_suite.rules.verdict import (
     Verdict,
+    VerdictError,
     failure,
     lasted_words,
     not_judged,
@@ -97,24 +101,29 @@ class ClientFacts(SubmittedFacts):
     def settings(self) -> ClientConfig:
         """The configuration. Raises VerdictError if there is none."""
         if self.config is None:
-            raise failure("no configuration that can be read", "what the client wrote")
+            raise self._without("config.yaml")
         return self.config
 
     @property
     def run(self) -> ResultSummary:
         """The summary of the performance run. Raises VerdictError if there is none."""
         if self.summary is None:
-            raise failure("no result_summary.json that can be read", "what the client wrote")
+            raise self._without(f"performance/{CLIENT_SUMMARY}")
         return self.summary
 
     @property
     def scored(self) -> AccuracyResults:
         """The scores. Raises VerdictError if there are none."""
         if self.accuracy is None or not self.accuracy.counted_scores:
-            raise failure(
-                "no accuracy_results.json with scores that can be read", "what the client wrote"
-            )
+            raise self._without(f"accuracy/{CLIENT_ACCURACY} with scores")
         return self.accuracy
+
+    def _without(self, path: str) -> VerdictError:
+        """To be raised: not judged where `files_readable` fails what is missing, once."""
+        why = f"no {path} that can be read"
+        if self.problems:
+            return VerdictError(not_judged("nothing", why=why))
+        return failure(why, "what the client wrote")
 
 
 def _is_whole(result: ClientFacts) -> bool:
@@ -321,7 +330,7 @@ def _limit(result: ClientFacts, name: str) -> Verdict:
         return verdict(False, f"no early_stopping_percentiles of {name}", demand, why)
     if result.division == "open":
         return verdict(True, time_words(estimate / 1e6, exact=True), "none in the open division")
-    return verdict(estimate < limit_ms * 1e6, time_words(estimate / 1e6, exact=True), demand)
+    return verdict(0 < estimate < limit_ms * 1e6, time_words(estimate / 1e6, exact=True), demand)
 
 
 _latency_rule = partial(
@@ -492,6 +501,7 @@ def _faults(
         return
     if not series.min <= series.avg <= series.max:
         yield "mean beyond minimum and maximum"
+    yield from negative_faults(series, 0.0 if whole else -_STAMPS_APART_NS)
     by_name = series.percentiles.items()
     steps = sorted((p, value) for name, value in by_name if (p := percent_of(name)) is not None)
     values = [series.min, *(value for _, value in steps), series.max]
@@ -528,12 +538,17 @@ def _histogram_faults(series: Distribution) -> Iterator[str]:
         yield "buckets not one after the other"
 
 
+_STAMPS_APART_NS = 50e6
+"""The client's main process stamps a first chunk, the process that received it an answer's end
+(session.py; core/types.py): one event's answer ends before its first chunk, 0.5 ms were seen."""
+
+
 def _order_faults(run: ResultSummary) -> list[str]:
     """What cannot be between the series: a first token after the last."""
     faults = []
     for name in ("min", "max", "avg"):
         first, last = getattr(run.ttft, name), getattr(run.latency, name)
-        if first is not None and last is not None and first > last:
+        if first is not None and last is not None and first > last + _STAMPS_APART_NS:
             faults.append(f"{name} of TTFT above that of the latency")
     n = run.n_samples_completed
     sizes = {sum(s.histogram.counts) for s in (run.ttft, run.tpot, run.output_sequence_lengths)}

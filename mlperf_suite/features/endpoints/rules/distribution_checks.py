@@ -62,16 +62,29 @@ def bucket_edges(least: float, most: float, count: int) -> list[float]:
     return [math.exp(low + number * step) for number in range(count + 1)]
 
 
+def is_above(first: float, second: float) -> bool:
+    """Whether the first figure of the same values is greater by more than rounding."""
+    return first > second and not math.isclose(first, second, rel_tol=_SUM_TOLERANCE)
+
+
+def negative_faults(series: Distribution, least_ns: float) -> Iterator[str]:
+    """What times or counts of at least `least_ns` cannot be."""
+    figures = (series.min, series.median, *series.percentiles.values())
+    values = [*figures, *series.early_stopping_percentiles.values()]
+    if any(value is not None and value < least_ns for value in values):
+        yield f"a value below {least_ns:,g}"
+
+
 def shape_faults(series: Distribution, n: int) -> Iterator[str]:
     """What n values cannot be, if the series has all of its figures."""
     knots = sorted(_knots(series, n))
-    if any(low > high * (1 + _SUM_TOLERANCE) for (_, low), (_, high) in pairwise(knots)):
+    if any(is_above(low, high) for (_, low), (_, high) in pairwise(knots)):
         yield "percentiles and histogram are not of the same values"
         return
     total, std_dev = series.total or 0.0, series.std_dev or 0.0
     steps = [(end - start, a, b) for (start, a), (end, b) in pairwise(knots) if end > start]
     low, high = (sum(row[0] * row[side] for row in steps) for side in (1, 2))
-    if not low * (1 - _SUM_TOLERANCE) <= total <= high * (1 + _SUM_TOLERANCE):
+    if is_above(low, total) or is_above(total, high):
         yield f"total {total:,g}, by percentiles and histogram {low:,g} to {high:,g}"
         return
     squares = max(n - 1, 0) * std_dev**2

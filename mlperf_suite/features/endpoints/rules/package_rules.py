@@ -570,7 +570,7 @@ def tpot_p90_ms(point: PointFacts) -> float | None:
         return None
     percentiles = point.client.summary.tpot.percentiles
     values = [percentiles[name] for name in ("90.0", "90") if name in percentiles]
-    return values[0] / 1e6 if values and len(set(values)) == 1 else None
+    return values[0] / 1e6 if values and len(set(values)) == 1 and values[0] > 0 else None
 
 
 @_package_rule(
