@@ -29,6 +29,11 @@ def _add_options(parser: ArgumentParser) -> None:
         help="exit with status 1 if a run lost more than --max-regression and more than the noise, "
         "is not comparable with the first, or is too noisy to show the loss of half of the speed",
     )
+    parser.add_argument(
+        "--baseline-allow-different",
+        action="store_true",
+        help="with --gate, compare even if a run has a different model, hardware, profile or round",
+    )
 
 
 def _run(arguments: Namespace) -> int:
@@ -65,7 +70,8 @@ def _run(arguments: Namespace) -> int:
         say(f"page: {arguments.html}")
     if not arguments.gate:
         return 0
-    lines = gate_lines(runs, percent / 100)
+    allow = arguments.baseline_allow_different
+    lines = gate_lines(runs, percent / 100, allow_different=allow)
     for line in lines:
         say(f"gate: {line}")
     return 1 if lines else 0
