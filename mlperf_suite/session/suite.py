@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -100,21 +100,29 @@ class Session:
         """The steps of the session, as known so far."""
         return self._pace.plan
 
-    def check(self) -> None:
-        """Find what would stop the session, before anything slow is loaded. Raises UsageError.
+    def obstacles(self) -> list[str]:
+        """What would stop the session and shows before anything slow is loaded, a line each."""
+        lines: dict[str, None] = {}
+        for check in self._checks():
+            try:
+                check()
+            except SuiteError as error:
+                lines[str(error)] = None
+        if lines:
+            self.close()
+        return list(lines)
 
-        Whether an engine elsewhere answers is checked after everything else.
-        """
+    def _checks(self) -> Iterator[Callable[[], object]]:
+        """Whether an engine elsewhere answers is checked after data and model."""
         source = source_of(self.settings)
-        source.check(self.inputs)
-        self.inputs.check(self.plan.at_engine)
+        yield partial(source.check, self.inputs)
+        yield from self.inputs.checks(self.plan.at_engine)
         for kind in run_kinds().values():
             if keys := [key for key in self.plan.keys if key.kind == kind.name]:
-                kind.check(keys, self._parts)
-        source.check_reachable(self.inputs)
-        # Last, since `close` is not called if a check stopped the session.
+                yield partial(kind.check, keys, self._parts)
+        yield partial(source.check_reachable, self.inputs)
         for companion in self._companions:
-            companion.check()
+            yield companion.check
 
     def companion(self, kind: type[OneKind]) -> OneKind:
         """A feature's part of this session."""
