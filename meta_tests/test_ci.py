@@ -153,8 +153,7 @@ def test_the_table_begins_with_what_was_measured_and_lost(
         "",
         f"plot: {job.out / 'offline-pinned.png'}",
         f"gate: {run}: tokens_per_sec: -9.0%, baseline 100, candidate 91 tokens/s",
-        f"gate: {run}: X: not comparable: model: A, B "
-        "(--baseline-allow-different compares anyway)",
+        f"gate: {run}: X: not comparable: model: A, B (--baseline-allow-different compares anyway)",
     ]
     make_run(job.baselines / "pinned" / "offline")
     assert measure(job, Suite(regression="pinned/offline", comparison="\n".join(lines))) == 1

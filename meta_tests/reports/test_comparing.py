@@ -165,7 +165,7 @@ def test_a_plot_or_page_that_cannot_be_made_is_one_line(
     page = str(tmp_path / "nowhere/page.html")
     plot = str(tmp_path / "plot.png")
     assert main(["compare", *map(str, pair), "--plot", plot, "--html", page]) == 2
-    assert f"error: {page}: No such file" in capsys.readouterr().err
+    assert f"error: --html {page}: its folder does not exist" in capsys.readouterr().err
 
 
 # Side by side

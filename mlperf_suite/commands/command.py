@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
@@ -33,9 +34,13 @@ def say(text: str, stream: TextIO | None = None) -> None:
 
 
 def check_output(option: str, path: Path | None) -> None:
-    """Raise UsageError for a name of something other than a regular file."""
+    """Raise UsageError for a name of something other than a regular file, or in a folder that
+    cannot be written."""
     if path and (path.is_symlink() or (path.exists() and not path.is_file())):
         raise UsageError.for_option(option, path, "a link, a folder or a device; name a file")
+    if path and not os.access(path.absolute().parent, os.W_OK):
+        fault = "cannot be written" if path.absolute().parent.is_dir() else "does not exist"
+        raise UsageError.for_option(option, path, f"its folder {fault}")
 
 
 def refuse(reasons: Sequence[str], outcome: str) -> int:

@@ -116,12 +116,12 @@ class Inputs:
         settings, facts = self.settings, self._model_facts or {}
         own, rope = facts.get("max_position_embeddings"), facts.get("rope_scaling") or {}
         kind = rope.get("rope_type") if isinstance(rope, Mapping) else None
-        is_known = isinstance(own, int) and kind in (None, "default", "llama3")
         if source_of(settings).is_remote or "hf_overrides" in settings.engine_args:
             return None
-        if settings.max_model_len is not None or not is_known:
+        if settings.max_model_len is not None or not isinstance(own, int):
             return settings.max_model_len
-        return min(filter(None, (own, self.context_needed)))
+        is_known = kind in (None, "default", "llama3")
+        return min(own, self.context_needed or own) if is_known else None
 
     def _check_scorer_option(self, benchmark: Benchmark) -> None:
         """Raise UsageError for an official accuracy run without what its scorer needs: its answers

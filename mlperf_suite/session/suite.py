@@ -18,8 +18,10 @@ from typing import Any, TypeVar
 from mlperf_suite import ranges
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
+from mlperf_suite.engines.hang_detector import TerminatedError
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import RunError, SuiteError, os_error_line
+from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.loadgen.runner import abandoned
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.schema import Config
@@ -34,7 +36,7 @@ from mlperf_suite.session.recorder import Recorder
 from mlperf_suite.session.run_kind import Maker, Step, StepKey
 from mlperf_suite.session.run_kinds import kind_of, run_kinds
 from mlperf_suite.session.session_parts import SessionParts
-from mlperf_suite.session.timing.earlier_runs import kept_rate
+from mlperf_suite.session.timing.earlier_runs import kept_rate, kept_samples
 from mlperf_suite.session.timing.estimate import Speed
 from mlperf_suite.session.timing.run_sizing import RunSizing
 from mlperf_suite.settings import Settings
@@ -219,6 +221,8 @@ class Session:
             failure = str(error)
         except BaseException as error:
             failure = f"{INTERRUPTED} ({type(error).__name__})"
+            if isinstance(error, TerminatedError):
+                failure = f"terminated ({error})"
             with contextlib.suppress(OSError):
                 self.recorder.end(key, result, failure)
             raise
@@ -284,10 +288,21 @@ class Session:
         self.steps_made.append(step)
         if step.kind == "load" and step.key is None:
             self._use_kept_rates()
+            self._use_kept_samples()
         if isinstance(outcome, Speed):
             # The empty line ends the line that pytest is writing.
             for line in [*self._pace.lines(), ""]:
                 self._watcher.say(line)
+
+    def _use_kept_samples(self) -> None:
+        """See how many samples earlier sessions took on the loaded engine."""
+        places = dict.fromkeys(k.place for k in self.plan.runs if k.kind == RunKey.kind)
+        configs = {id_: self.recorder.config_json(BENCHMARKS[id_]) for id_, _ in places}
+        kept = {
+            place: kept_samples(self.settings.results_dir, place, Config.read(configs[place[0]]))
+            for place in (places if self.settings.smoke else ())
+        }
+        self._pace.use_kept_samples({place: count for place, count in kept.items() if count})
 
     def _use_kept_rates(self) -> None:
         """See which Offline rates of earlier sessions are those of the loaded engine."""
