@@ -1,7 +1,5 @@
 """Weight files that are not whole are named before an engine is loaded."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
