@@ -81,7 +81,20 @@ class Job:
     def baseline(self, kind: str, gate: str) -> Path | None:
         """The folder of a baseline, or None if there is none. `kind`: last-good or pinned."""
         folder = self.baselines / kind / gate
-        return folder if (folder / "summary.json").is_file() else None
+        return folder if os.path.lexists(folder) else None
+
+    def unusable_baseline(self) -> str:
+        """Why a baseline could not be compared with, in a line; empty if each could."""
+        from mlperf_suite.errors import UsageError
+        from mlperf_suite.results.baseline import load_baselines
+
+        folders = [self.baseline(kind, gate) for kind in ("last-good", "pinned") for gate in GATES]
+        for folder in filter(None, folders):
+            try:
+                load_baselines([folder])
+            except UsageError as error:
+                return f"{error} (a run on the default branch with pin replaces it)"
+        return ""
 
 
 def _run(command: Sequence[str], into: Path | None) -> int:
@@ -108,6 +121,10 @@ def measure(job: Job, run: Run = _run) -> int:
         status = run(command, None)
         table.write_text(f"### MLPerf suite: {job.marker}\n\nNot gated.\n\n{_index(job, 'run')}\n")
         return status
+    if not job.pin and (why := job.unusable_baseline()):
+        _warn(f"nothing was measured: {why}")
+        table.write_text(f"### MLPerf suite: failed\n\nNothing was measured: {why}\n")
+        return 2
     parts, statuses = [], []
     for number, gate in enumerate(GATES, 1):
         status, text = _gate(job, gate, run)
@@ -288,9 +305,11 @@ def _server_rate(job: Job, baseline: Path | None) -> str:
 def _rate_of(run: Path) -> str:
     """The rate of a Server run, empty where it has none: a run that ended early may have left only
     the Offline run that its rate was to come from."""
-    if not (run / "summary.json").is_file():
+    try:
+        summary = json.loads((run / "summary.json").read_text())
+    except (OSError, ValueError):
+        # A job that pins replaces a baseline that cannot be read.
         return ""
-    summary = json.loads((run / "summary.json").read_text())
     if (summary.get("meta") or {}).get("scenario", "Server") != "Server":
         return ""
     rate = ((summary.get("run") or {}).get("performance") or {}).get("target_qps")
@@ -389,6 +408,7 @@ def _ask(method: str, url: str, token: str, body: object = None) -> Any:
 
 
 def main(arguments: Sequence[str]) -> int:
+    sys.path.insert(0, str(SUITE))
     job = Job.of(os.environ)
     match arguments:
         case ["measure"]:

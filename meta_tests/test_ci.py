@@ -124,6 +124,19 @@ def test_both_baselines_are_gates_and_server_keeps_their_rate(job: Job) -> None:
     assert "offline: passed\n" in table and "server: passed\n" in table
 
 
+@pytest.mark.parametrize("kind", ["last-good", "pinned"])
+def test_a_baseline_that_cannot_be_read_ends_the_job_before_it_measures(
+    tmp_path: Path, kind: str
+) -> None:
+    job, suite = make_job(tmp_path), Suite()
+    (make_run(job.baselines / kind / "server") / "summary.json").write_text("{")
+    assert (measure(job, suite), suite.commands) == (2, [])
+    words = f"{job.baselines / kind / 'server'}: summary.json is not JSON"
+    assert words in (job.out / "table.md").read_text()
+    # Such a baseline is to be replaced.
+    assert measure(make_job(tmp_path, PIN="true"), suite) == 0
+
+
 def test_the_table_begins_with_what_was_measured_and_lost(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,8 +153,7 @@ def test_the_table_begins_with_what_was_measured_and_lost(
         "",
         f"plot: {job.out / 'offline-pinned.png'}",
         f"gate: {run}: tokens_per_sec: -9.0%, baseline 100, candidate 91 tokens/s",
-        f"gate: {run}: --baseline X: not comparable: model: A, B "
-        "(--baseline-allow-different compares anyway)",
+        f"gate: {run}: X: not comparable: model: A, B (--baseline-allow-different compares anyway)",
     ]
     make_run(job.baselines / "pinned" / "offline")
     assert measure(job, Suite(regression="pinned/offline", comparison="\n".join(lines))) == 1
@@ -151,7 +163,7 @@ def test_the_table_begins_with_what_was_measured_and_lost(
     missing_lines = next(n for n, part in enumerate(rest) if part.startswith("- "))
     assert rest[missing_lines].splitlines() == [
         "- Against the pinned baseline: tokens_per_sec: -9.0%, baseline 100, candidate 91 tokens/s",
-        "- Against the pinned baseline: --baseline X: not comparable: model: A, B "
+        "- Against the pinned baseline: X: not comparable: model: A, B "
         "(a run on the default branch with pin replaces the baseline)",
         "- Against the pinned baseline: QPS, TTFT p99: inconclusive. The noise may hide a "
         "loss of 5%: use more repeats, or measure again on a machine that does nothing else.",

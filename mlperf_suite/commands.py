@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping, Sequence
@@ -33,9 +34,13 @@ def say(text: str, stream: TextIO | None = None) -> None:
 
 
 def check_output(option: str, path: Path | None) -> None:
-    """Raise UsageError for a name of something other than a regular file."""
+    """Raise UsageError for a name of something other than a regular file, or in a folder that
+    cannot be written."""
     if path and (path.is_symlink() or (path.exists() and not path.is_file())):
         raise UsageError.for_option(option, path, "a link, a folder or a device; name a file")
+    if path and not os.access(path.absolute().parent, os.W_OK):
+        fault = "cannot be written" if path.absolute().parent.is_dir() else "does not exist"
+        raise UsageError.for_option(option, path, f"its folder {fault}")
 
 
 def refuse(reasons: Sequence[str], outcome: str) -> int:
@@ -80,6 +85,11 @@ def _compare_options(parser: ArgumentParser) -> None:
         help="exit with status 1 if a run lost more than --max-regression and more than the noise, "
         "is not comparable with the first, or is too noisy to show the loss of half of the speed",
     )
+    parser.add_argument(
+        "--baseline-allow-different",
+        action="store_true",
+        help="with --gate, compare even if a run has a different model, hardware, profile or round",
+    )
 
 
 def _compare(arguments: Namespace) -> int:
@@ -116,7 +126,8 @@ def _compare(arguments: Namespace) -> int:
         say(f"page: {arguments.html}")
     if not arguments.gate:
         return 0
-    lines = gate_lines(runs, percent / 100)
+    allow = arguments.baseline_allow_different
+    lines = gate_lines(runs, percent / 100, allow_different=allow)
     for line in lines:
         say(f"gate: {line}")
     return 1 if lines else 0

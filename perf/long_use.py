@@ -87,7 +87,7 @@ def _session(
         return run
 
     try:
-        suite.check()
+        assert not suite.obstacles()
         with mock.patch.object(load_run, "run_loadgen", run_loadgen):
             outcome = suite.make(key)
     finally:

@@ -32,7 +32,7 @@ def audited(url: str, folder: Path) -> dict[str, str]:
         settings, plan_session(Selection([KEY], remote=True)), load_engine, ProgressDisplay()
     )
     try:
-        suite.check()
+        assert not suite.obstacles()
         outcome = suite.make(KEY)
         assert outcome.ok, outcome.failure
         return {verdict.rule: verdict.status for verdict in suite.recorder.verdicts(KEY)}

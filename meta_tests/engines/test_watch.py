@@ -28,6 +28,7 @@ from mlperf_suite.engines.hang_detector import (
     LoadWatch,
     ProcessLook,
     Snapshot,
+    TerminatedError,
     descendants,
     terminated_like_interrupted,
 )
@@ -300,6 +301,6 @@ def test_two_signals_at_once_are_one_request_to_end(monkeypatch: pytest.MonkeyPa
                 # Handled before it returns, or in the next line.
                 signal.raise_signal(signal.SIGTERM)
                 monkeypatch.undo()
-            except KeyboardInterrupt:
-                interrupts.append(at)
-    assert interrupts == [10.0, 10.7]
+            except TerminatedError as error:
+                interrupts.append((at, str(error)))
+    assert interrupts == [(10.0, "SIGTERM"), (10.7, "SIGTERM")]

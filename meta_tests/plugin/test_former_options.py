@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from meta_tests.plugin.pytest_output import pytest_output
 from mlperf_suite.benchmarks.llama3_1_8b import OFFICIAL
+from mlperf_suite.plugin.command import run_tests
 from mlperf_suite.plugin.options import rewrite
 from mlperf_suite.plugin.terminal_report import header_lines
 from mlperf_suite.settings import OPTIONS, resolve_settings
@@ -86,12 +87,21 @@ def test_an_option_that_has_nothing_to_set_is_dropped_with_a_line() -> None:
     assert result.arguments == ["-m", "offline"]
     assert [line.partition(":")[0] for line in result.notes] == ["--extra-metrics", "--backend"]
     assert "ignored: --backend" in pytest_says("--backend", "vllm")
+    assert "max_num_seqs=16" in rewrite(["--batch-size", "16"]).notes[0]
+
+
+def test_a_round_given_as_a_version_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
+    """pytest would print its own version, run nothing and exit with 0."""
+    assert run_tests(["--version", "5.1", "-m", "offline"]) == pytest.ExitCode.USAGE_ERROR
+    assert capsys.readouterr().err == "ERROR: --version 5.1: the round is --round v5.1\n"
 
 
 def test_what_the_suite_does_not_have_is_a_line_that_says_what_it_has() -> None:
     for arguments, words in (
         (["--backend", "triton"], "--endpoint URL"),
         (["--disable-accuracy-gate", "1"], "-k 'not test_score'"),
+        (["--version", "5.1"], "--round v5.1"),
+        (["--version=v6.0"], "--round v6.0"),
     ):
         with pytest.raises(pytest.UsageError, match=rf"^--.*{words}") as caught:
             rewrite(arguments)

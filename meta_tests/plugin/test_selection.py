@@ -152,8 +152,11 @@ def test_a_plan_is_shown_and_runs_nothing(tmp_path: Path, argument: str) -> None
 def test_a_plan_checks_what_a_run_would_and_says_how_long_mlperf_asks_for(tmp_path: Path) -> None:
     results = f"--results-dir={tmp_path}/results"
     official = ("--plan", "-m", "server and performance", "--profile=official", results)
-    output = pytest_output(*official, "--server-target-qps=1", "--model=/no/such", code=4)
-    assert "ERROR: --model /no/such: no such folder" in output
+    both = ("--model=/no/such", "--dataset=/no/such.json")
+    output = pytest_output(*official, "--server-target-qps=1", *both, code=4)
+    errors = [line.split(":")[1] for line in output.splitlines() if line.startswith("ERROR: ")]
+    # Each cause once, also where several checks meet it.
+    assert errors == [" --model /no/such", " --dataset /no/such.json"]
     assert "3. probe" in output
     assert "(at least 10:00 by MLPerf's minimum durations; the time is estimated" in output
     blocked = tmp_path / "file"
@@ -163,12 +166,11 @@ def test_a_plan_checks_what_a_run_would_and_says_how_long_mlperf_asks_for(tmp_pa
     assert list(tmp_path.iterdir()) == [blocked]
 
 
-@pytest.mark.parametrize("arguments", [("--plan",), ("--collect-only", "-q")])
-def test_a_plan_for_an_endpoint_asks_nobody(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_a_collection_for_an_endpoint_asks_nobody_and_a_plan_asks(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         output = pytest_output(
-            *(*arguments, "-m", "server or mmlu", f"--endpoint=http://127.0.0.1:{port}"),
+            *("--collect-only", "-q", "-m", "server or mmlu", *of_server(port)),
             f"--results-dir={tmp_path}/results",
         )
         server.setblocking(False)
@@ -181,7 +183,13 @@ def test_a_plan_for_an_endpoint_asks_nobody(tmp_path: Path, arguments: tuple[str
     ):
         assert words in output
     assert "load the engine" not in output
+    refused = pytest_output("--plan", "-m", "server", *of_server(port), code=4)
+    assert f"ERROR: http://127.0.0.1:{port}: " in refused
     assert not (tmp_path / "results").exists()
+
+
+def of_server(port: int) -> tuple[str, ...]:
+    return (f"--endpoint=http://127.0.0.1:{port}",)
 
 
 # The caching audit

@@ -165,7 +165,7 @@ def test_a_plot_or_page_that_cannot_be_made_is_one_line(
     page = str(tmp_path / "nowhere/page.html")
     plot = str(tmp_path / "plot.png")
     assert main(["compare", *map(str, pair), "--plot", plot, "--html", page]) == 2
-    assert f"error: {page}: No such file" in capsys.readouterr().err
+    assert f"error: --html {page}: its folder does not exist" in capsys.readouterr().err
 
 
 # Side by side
@@ -276,12 +276,15 @@ def test_the_gate_is_not_passed_where_no_loss_could_show(
         assert status == 2 and "the run has no figures to compare" in text
     else:
         assert status == 1 and any(words in line for line in gate_of(text))
+        assert not any("--baseline " in line for line in gate_of(text))
+    if fault == "samples":
+        assert compare(*pair, "--gate", "--baseline-allow-different")[0] == 0
 
 
 def test_the_gate_is_not_passed_by_what_the_baseline_lacks(
     pair: tuple[Path, Path], tmp_path: Path, compare: Any
 ) -> None:
-    """NaN hides any loss; a mode that only the baseline has hides that mode's."""
+    """NaN hides any loss; a mode that only one of the two has hides that mode's."""
     changed(pair[0], performance(ttft_ms={"p50": math.nan, "p99": math.nan}))
     third = changed(make_run(tmp_path / "c"), {"run": {"accuracy": None}})
     status, text, _ = compare(*pair, third, "--gate")
@@ -289,6 +292,8 @@ def test_the_gate_is_not_passed_by_what_the_baseline_lacks(
     for metric in ("TTFT p50", "TTFT p99"):
         assert f"gate: b: {metric}: the baseline has no such figure" in text
     assert "gate: c: no accuracy run, unlike the baseline" in text
+    status, text, _ = compare(third, pair[1], "--gate")
+    assert (status, gate_of(text)) == (1, ["gate: b: the baseline has no accuracy run"])
 
 
 def test_the_gate_is_not_passed_by_lost_repeats_or_an_unknown_engine(

@@ -75,7 +75,19 @@ def test_a_node_has_the_files_that_the_node_script_left(tmp_path: Path) -> None:
     info = content["benchmark_info"]
     assert (info["node"], info["timestamp"]) == ("node-7", "20261120_101500")
     assert (info["benchmark"], info["label"]) == (META.benchmark, META.label)
-    assert content["scenarios"]["Server"] == {
+    server = content["scenarios"]["Server"]
+    # What the coordinator reads besides, with the node script's names and units.
+    of_coordinator = {
+        "scenario": "Server",
+        **{f"latency_{p}": (FIGURES.latency_ms or {}).get(p) for p in ("p50", "p90")},
+        **{f"ttft_{p}": (FIGURES.ttft_ms or {}).get(p) for p in ("p50", "p99")},
+        **{f"tpot_{p}": (FIGURES.tpot_ms or {}).get(p) for p in ("p50", "p99")},
+        "successful_queries": FIGURES.life.requests if FIGURES.life else None,
+        "duration_ms": FIGURES.duration_s and FIGURES.duration_s * 1e3,
+    }
+    assert {name: server.pop(name) for name in of_coordinator} == of_coordinator
+    assert server.pop("total_queries") == of_coordinator["successful_queries"]
+    assert server == {
         "valid": True,
         "achieved_qps": 1.05,
         "target_qps": 1.0,

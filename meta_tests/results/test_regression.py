@@ -271,7 +271,7 @@ def test_a_rate_other_than_the_baselines_is_refused_before_and_after_the_run(
     )
     baseline = load_baseline(then)
     judged = baseline.judge(_read(now), now, 0.05)
-    words = "only --server-target-qps 10 "
+    words = "--server-target-qps 10 "
     assert (words in (judged.refused or "")) is refused
     assert bool(judged.metrics) is not refused
     with pytest.raises(UsageError, match=words) if refused else nullcontext():

@@ -193,7 +193,8 @@ def test_official_data_that_was_not_named_is_asked_for() -> None:
 
 def test_an_official_run_of_another_model_is_refused(tmp_path: Path) -> None:
     other_model = own_model(tmp_path / "other", hidden_size=2048, num_hidden_layers=16)
-    (tmp_path / "none").mkdir()
+    unreadable = Path(own_model(tmp_path / "unreadable"))
+    (unreadable / "config.json").write_text("{")
     data = own_data(tmp_path, 10)
 
     def checked(model: str, **flags: bool) -> None:
@@ -209,7 +210,7 @@ def test_an_official_run_of_another_model_is_refused(tmp_path: Path) -> None:
         "without a reference accuracy"
     )
     with pytest.raises(UsageError, match=r"its config\.json cannot be read"):
-        checked(str(tmp_path / "none"))
+        checked(str(unreadable))
 
 
 def test_a_search_is_of_a_round_that_offers_its_scenario() -> None:

@@ -152,7 +152,9 @@ def mode(run: MadeRun, data: st.DataObject) -> None:
 
 def over(limit: str) -> Break:
     def apply(run: MadeRun, data: st.DataObject) -> None:
-        bad_number(P99[limit], int(run.scenario.limits[limit] * 1e6), 10**15)(run, data)
+        # A latency may be at its limit, TTFT and TPOT may not.
+        least = int(run.scenario.limits[limit] * 1e6) + (limit == "latency")
+        bad_number(P99[limit], least, 10**15)(run, data)
 
     return apply
 

@@ -18,6 +18,11 @@ SUMMARIZE = (
 )
 """The prompt of the official data preparation (language/llama3.1-8b/download_cnndm.py)."""
 
+NO_TEMPLATE = (
+    "--model: its tokenizer has no chat template, as those of base models: add a "
+    "chat_template.jinja to the model's folder, or choose the model trained on instructions"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class TextPrompt:
@@ -36,9 +41,12 @@ class TextPrompt:
         """Accept any text."""
 
     def encode(self, samples: Sequence[Sample], tokenizer: Any) -> list[list[int]]:
-        """Each sample's prompt as token ids, in order."""
+        """Each sample's prompt as token ids, in order. Raises UsageError for a tokenizer without a
+        chat template where one is to be used."""
         texts = [self.template.format(input=sample.input) for sample in samples]
         if self.chat:
+            if not tokenizer.chat_template:
+                raise UsageError(NO_TEMPLATE)
             messages = [[{"role": "user", "content": text}] for text in texts]
             texts = tokenizer.apply_chat_template(
                 messages, add_generation_prompt=True, tokenize=False

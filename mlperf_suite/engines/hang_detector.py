@@ -229,6 +229,10 @@ def handlers_kept() -> Iterator[None]:
                 signal.signal(number, handler)
 
 
+class TerminatedError(KeyboardInterrupt):
+    """Another process ended this one, by the signal that it names: handled like Ctrl-C."""
+
+
 @contextlib.contextmanager
 def terminated_like_interrupted() -> Iterator[None]:
     """CI systems cancel jobs with SIGTERM, and a terminal that is closed sends SIGHUP: handle both
@@ -241,7 +245,7 @@ def terminated_like_interrupted() -> Iterator[None]:
         # timeout(1) signals its child and then its whole group: a second interrupt at once would
         # interrupt the stopping.
         if last_s - before_s > _ONE_REQUEST_S:
-            raise KeyboardInterrupt
+            raise TerminatedError(signal.Signals(number).name)
 
     signals = (signal.SIGTERM, signal.SIGHUP)
     before = {s: signal.getsignal(s) for s in signals}

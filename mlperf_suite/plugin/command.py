@@ -7,18 +7,26 @@ PYTEST_DONT_REWRITE.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 
 import pytest
 
 from mlperf_suite import IS_CLONE, PACKAGE, SUITE_FOLDER
 from mlperf_suite.assets import assets_dir
+from mlperf_suite.plugin.options import rewrite
 
 pytest_plugins = ("mlperf_suite.plugin",)
 
 
 def run_tests(arguments: Sequence[str]) -> int:
     """Run pytest with its own arguments and the suite's options; return pytest's exit status."""
+    try:
+        rewrite(arguments)
+    except pytest.UsageError as error:
+        # pytest answers --version before it loads a plugin, and exits with 0.
+        print(f"ERROR: {error}", file=sys.stderr)
+        return int(pytest.ExitCode.USAGE_ERROR)
     options = ["-p", __name__, "-c", str(SUITE_FOLDER / "pytest.ini"), f"--rootdir={SUITE_FOLDER}"]
     if not IS_CLONE:
         # Of an environment without torch, which a client does not need.

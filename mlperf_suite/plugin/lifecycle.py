@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlperf_suite.errors import SuiteError, UsageError
+from mlperf_suite.errors import SuiteError
 from mlperf_suite.plugin import hooks
 from mlperf_suite.plugin.baseline_gate import baselines_of, check_baselines
 from mlperf_suite.plugin.cases import asks_for_engine, benchmarks_of, steps_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SUITE: pytest.StashKey[Session] = pytest.StashKey()
 _PLAN = pytest.StashKey[Plan]()
 _PLACEMENT = pytest.StashKey[list[str]]()
-_OBSTACLE = pytest.StashKey[str]()
+_OBSTACLES = pytest.StashKey[list[str]]()
 _EXIT_STATUS = pytest.StashKey[int]()
 
 
@@ -67,9 +67,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if not any("suite" in getattr(item, "fixturenames", ()) for item in session.items):
         return
     plan = config.stash[_PLAN] = plan_of(config, session.items)
-    if settings.plan:
-        config.stash[_OBSTACLE] = _obstacle(session, plan)
-    if config.getoption("collectonly") or settings.plan:
+    if config.getoption("collectonly") and not settings.plan:
         return
     from mlperf_suite.plugin.progress import TerminalWatcher
     from mlperf_suite.session.suite import Session
@@ -83,28 +81,21 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         baselines_of(config),
         benchmarks=benchmarks_of(config, session.items),
     )
+    obstacles = suite.obstacles()
     try:
-        suite.check()
-        check_baselines(suite, plan, baselines_of(config))
-    except UsageError as error:
-        raise pytest.UsageError(str(error)) from None
-    config.stash[SUITE] = suite
-
-
-def _obstacle(session: pytest.Session, plan: Plan) -> str:
-    """What would stop a planned session before it loads an engine; "" if nothing. Contacts no
-    endpoint, and leaves nothing in the results folder."""
-    from mlperf_suite.session.inputs import Inputs
-
-    config, settings = session.config, settings_of(session.config)
-    inputs, source = Inputs(settings, benchmarks_of(config, session.items)), source_of(settings)
-    try:
-        source.check(inputs)
-        config.stash[_PLACEMENT] = source.placement(inputs)
-        inputs.check(plan.at_engine)
+        if not obstacles:
+            check_baselines(suite, plan, baselines_of(config))
+            if settings.plan:
+                config.stash[_PLACEMENT] = source_of(settings).placement(suite.inputs)
     except SuiteError as error:
-        return str(error)
-    return ""
+        obstacles = [str(error)]
+    if settings.plan:
+        suite.close()
+        config.stash[_OBSTACLES] = obstacles
+    elif obstacles:
+        raise pytest.UsageError(*obstacles)
+    else:
+        config.stash[SUITE] = suite
 
 
 @pytest.hookimpl(trylast=True)
@@ -136,8 +127,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     """With --plan, run nothing, and succeed if the session could start."""
     if not settings_of(session.config).plan or session.testsfailed:
         return None
-    if obstacle := session.config.stash.get(_OBSTACLE, ""):
-        raise pytest.UsageError(obstacle)
+    if obstacles := session.config.stash.get(_OBSTACLES, []):
+        raise pytest.UsageError(*obstacles)
     return True
 
 

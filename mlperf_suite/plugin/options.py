@@ -3,12 +3,13 @@
 The command line of run.py and mmlu.py, an earlier runner, is accepted too. Most of its options are
 options of the suite (docs/from-run-py.md has the list). Two kinds need rewriting: switches with a
 value (`--high-accuracy 1`) and options that no longer set anything. This happens before pytest
-reads the command line, only in sessions of this suite. `--version` is pytest's own, which answers
-it before any plugin is loaded.
+reads the command line, only in sessions of this suite. `--version` alone is pytest's own, which
+answers it before any plugin is loaded: `mlperf-suite` refuses one with a round beforehand.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -85,7 +86,10 @@ _NOTHING_TO_SET = {
     "--no-exit-on-accuracy-fail": "each rule is a test of its own, and no failure stops the others",
 }
 """Options that are dropped, whatever their value, with the reason."""
+_BATCH = "--batch-size"
 _NO_GATE = "--disable-accuracy-gate"
+_VERSION = "--version"
+_ROUND = re.compile(r"v?\d\.\d")
 NOTES = pytest.StashKey[list[str]]()
 """A line for each given option of run.py that no longer sets anything."""
 
@@ -135,6 +139,13 @@ def _rewrite_option(line: CommandLine, flag: str, value: str) -> bool:
                 f"{_BACKEND} {value}: must be vllm; for a server use --endpoint URL"
             )
         line.notes.append(f"{_BACKEND}: vLLM is the engine where no --endpoint is given")
+    elif flag == _VERSION and _ROUND.fullmatch(value):
+        round_ = value if value.startswith("v") else f"v{value}"
+        raise pytest.UsageError(f"{_VERSION} {value}: the round is --round {round_}")
+    elif flag == _BATCH and value.isdigit():
+        line.notes.append(
+            f"{_BATCH}: the engine batches; --engine-arg max_num_seqs={value} bounds it"
+        )
     elif flag in _NOTHING_TO_SET and value in ("0", "1"):
         line.notes.append(f"{flag}: {_NOTHING_TO_SET[flag]}")
     elif flag == _NO_GATE and value in ("0", "1"):

@@ -150,16 +150,23 @@ def _regression(first: BaselineRun, run: BaselineRun, max_regression: float) -> 
     return first.judge(run.summary, folder, max_regression, allow_different=True)
 
 
-def gate_lines(runs: Sequence[BaselineRun], max_regression: float) -> list[str]:
+def gate_lines(
+    runs: Sequence[BaselineRun], max_regression: float, *, allow_different: bool = False
+) -> list[str]:
     """The metrics in which a run lost against the first, or why no loss could show, a line each.
 
     `max_regression`: the relative loss that still passes; a loss within the noise passes too.
+    `allow_different`: compare runs that differ in what was measured or how.
     """
     first, *rest = runs
     lines = [f"{run_name(run)}: {fault}" for run in runs for fault in run.faults]
     for run in rest:
         folder = run.folder or Path(run.label)
-        regression = first.judge(run.summary, folder, max_regression, comparisons=len(rest))
+        regression = first.judge(
+            *(run.summary, folder, max_regression),
+            allow_different=allow_different,
+            comparisons=len(rest),
+        )
         reasons = [regression.refused] if regression.refused else _losses(first, run, regression)
         lines += [f"{run_name(run)}: {reason}" for reason in reasons]
     return lines

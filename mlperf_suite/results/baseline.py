@@ -49,11 +49,15 @@ there to judge new ones."""
 
 @dataclass(frozen=True, slots=True)
 class BaselineRun:
-    """A baseline: its name as the user gave it, its summary, and its folder, if any."""
+    """A baseline: its name as the user gave it, its summary, and its folder, if any.
+
+    `option`: the text that messages put before the name.
+    """
 
     label: str
     summary: Summary
     folder: Path | None
+    option: str = ""
 
     @property
     def kind(self) -> tuple[str, str]:
@@ -109,7 +113,7 @@ class BaselineRun:
 
     def _refusal(self, different: Sequence[str]) -> str:
         return (
-            f"--baseline {self.label}: not comparable: {'; '.join(different)} "
+            f"{self.option}{self.label}: not comparable: {'; '.join(different)} "
             "(--baseline-allow-different compares anyway)"
         )
 
@@ -173,7 +177,7 @@ def load_differences(baseline: Summary, current: Summary) -> list[str]:
     if current.meta.scenario in AT_A_RATE and _factor(*rates) > _SAME_RATE:
         lines.append(
             f"the baseline was sent {rates[0]:g} queries/s and this run {rates[1]:g}: "
-            f"only --server-target-qps {rates[0]:g} makes them comparable"
+            f"only pytest --server-target-qps {rates[0]:g} makes them comparable"
         )
     durations = before.duration_s, now.duration_s
     tokens = before.total_new_tokens, now.total_new_tokens
@@ -223,7 +227,8 @@ def load_baseline(
     if needs_figures and not has_figures(summary):
         status = summary.meta.status
         raise UsageError(f"{option}{path}: the run has no figures to compare ({status})")
-    return BaselineRun(str(path), summary, file.parent if file.name == SUMMARY_JSON else None)
+    folder = file.parent if file.name == SUMMARY_JSON else None
+    return BaselineRun(str(path), summary, folder, option)
 
 
 def load_baselines(paths: Iterable[Path]) -> dict[tuple[str, str], BaselineRun]:

@@ -35,6 +35,8 @@ _OFFICIAL = "official"
 CATEGORY = "datacenter"
 """The category of benchmarks that these files cover."""
 
+_TIMES = {"latency": ("p50", "p90"), "ttft": ("p50", "p99"), "tpot": ("p50", "p99")}
+
 
 class EntryFigures(Protocol):
     """The figures of an entry of `scenarios`: of one node's run, or of several nodes'."""
@@ -123,13 +125,26 @@ def _session_json(node: str, results: Sequence[NodeResult]) -> dict[str, Any]:
 def _scenario(result: NodeResult) -> dict[str, Any]:
     figures = result.summary.run.performance
     reasons = why_no_result(result.summary, Config.read(read_config(result.folder)), figures)
-    share = None
+    sample_count = answers = None
     if figures is not None and figures.life is not None:
         sample_count = issued_samples(read_detail(result.folder), result.summary.meta.scenario)
-        share = answered_share(figures.life.requests, sample_count)
-    content = scenario_json(figures, reasons, share)
+        answers = figures.life.requests
+    content = scenario_json(figures, reasons, answered_share(answers, sample_count))
     passed = result.summary.run.accuracy_passed
-    return {**content, "accuracy_passed": passed, "run": result.folder.name}
+    queries = {"total_queries": sample_count, "successful_queries": answers}
+    more = _more_fields(str(result.summary.meta.scenario), figures or PerformanceFigures())
+    return {**content, **queries, **more, "accuracy_passed": passed, "run": result.folder.name}
+
+
+def _more_fields(scenario: str, figures: PerformanceFigures) -> dict[str, Any]:
+    """What the coordinator also reads of a scenario: times in ms, None where none were measured."""
+    times = {
+        f"{name}_{percentile}": (getattr(figures, f"{name}_ms") or {}).get(percentile)
+        for name, percentiles in _TIMES.items()
+        for percentile in percentiles
+    }
+    duration_ms = None if figures.duration_s is None else figures.duration_s * 1e3
+    return {"scenario": scenario, **times, "duration_ms": duration_ms}
 
 
 def _text(content: Mapping[str, Any]) -> str:

@@ -373,10 +373,11 @@ def unusable_figures(summary: Summary) -> list[str]:
 
 
 def figures_missing(baseline: Summary, current: Summary) -> list[str]:
-    """What was not compared because one side lacks it, in words: a mode of the baseline, or, of a
-    mode that both have, a figure that the baseline lacks (JSON's reader drops NaN)."""
+    """What was not compared because one side lacks it, in words: a mode of either, or, of a mode
+    that both have, a figure that the baseline lacks (JSON's reader drops NaN)."""
     modes, own = modes_of(baseline), modes_of(current)
     missing = [f"no {mode} run, unlike the baseline" for mode in modes if mode not in own]
+    missing += [f"the baseline has no {mode} run" for mode in own if mode not in modes]
     missing += [line for gate in gates() for line in gate.missing(baseline, current)]
     for metric in metrics_of((baseline, current)):
         has_figure = metric.mode in modes and samples_of(metric, current) is not None
@@ -519,7 +520,7 @@ def underpowered_metrics(changes: Sequence[ChangeFigures], at_a_rate: bool) -> l
     labels, sources = (", ".join(dict.fromkeys(of)) for of in zip(*blind, strict=True))
     return [
         f"{labels}: the noise ({sources}) would hide that half of the speed is lost: measure both "
-        "again on a quiet machine with --repeat 5"
+        "again on a quiet machine with pytest --repeat 5"
     ]
 
 

@@ -81,16 +81,13 @@ _RUN_NAME = re.compile(
 )
 
 
-def check_writable(results_dir: Path, *, leave_nothing: bool = False) -> None:
-    """Create the results folder and write to it. Raises UsageError if either fails.
+def check_writable(results_dir: Path) -> None:
+    """Write to the results folder, or to the one in which it is to be created; leave nothing there.
 
-    `leave_nothing`: create no folder, but write to the one in which it would be created.
+    Raises UsageError if that fails.
     """
     try:
-        folder = results_dir
-        if leave_nothing:
-            folder = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = next(p for p in (results_dir, *results_dir.absolute().parents) if p.exists())
         with tempfile.TemporaryFile(dir=folder):
             return
     except OSError as error:

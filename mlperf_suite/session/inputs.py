@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,6 +36,7 @@ from mlperf_suite.scorers.scorer import Scorer, obstacle_of
 from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.session.run_kind import StepKey, run_kinds
 from mlperf_suite.session.timing.estimate import Lengths
+from mlperf_suite.session.weight_files import weight_fault
 from mlperf_suite.settings import OPTIONS_OF_FEATURES, Settings, check_model_is_reachable
 
 
@@ -51,28 +52,75 @@ class Inputs:
         self._prints_of_prompts: dict[tuple[str, Load], str] = {}
         self._of_kinds: dict[str, Any] = {}
 
-    def check(self, keys: Sequence[StepKey]) -> None:
-        """Find what would stop the session, before anything slow is loaded. Raises UsageError.
+    def checks(self, keys: Sequence[StepKey]) -> Iterator[Callable[[], object]]:
+        """What could stop the session and shows before anything slow is loaded, each on its own.
 
-        `keys`: those planned for the engine of the runs.
+        `keys`: those planned for the engine of the runs. Each check raises UsageError; two that
+        find the same cause say the same.
         """
-        check_round(self.settings.round)
-        check_writable(self.settings.results_dir, leave_nothing=self.settings.plan)
-        check_model_is_reachable(self.settings, source_of(self.settings).model_hint)
+        settings = self.settings
+        yield partial(check_round, settings.round)
+        yield partial(check_writable, settings.results_dir)
+        yield self._check_model_files
         for benchmark in self.benchmarks:
-            self._check_model(benchmark)
+            yield partial(self._check_model, benchmark)
             own = [key for key in keys if key.benchmark == benchmark.id]
-            self._check_round(benchmark, [key.scenario for key in own])
-            self._check_media(benchmark)
-            run_kinds()[benchmark.run_kind].check_engine(benchmark, self.settings)
+            yield partial(self._check_round, benchmark, [key.scenario for key in own])
+            yield partial(self._check_media, benchmark)
+            check_engine = run_kinds()[benchmark.run_kind].check_engine
+            yield partial(check_engine, benchmark, settings)
             modes = [key.mode for key in own]
             # The performance data is always needed: the warm-up and the probe send it.
             for mode in dict.fromkeys(["performance", *modes]):
-                self.workload(benchmark).prompt.check(self.samples(benchmark, mode).items)
+                yield partial(self._check_data, benchmark, mode, is_sent=bool(own))
             if "accuracy" in modes:
-                self.scorer(benchmark).check()
-                self._check_scorer_option(benchmark)
-        _ = self.model_path
+                yield self.scorer(benchmark).check
+                yield partial(self._check_scorer_option, benchmark)
+
+    def _check_reachable(self) -> None:
+        check_model_is_reachable(self.settings, source_of(self.settings).model_hint)
+
+    def _check_model_files(self) -> None:
+        """Raise UsageError for a model that is not there, or weights that are not whole."""
+        self._check_reachable()
+        folder, settings = Path(self.model_path), self.settings
+        remote = source_of(settings).is_remote
+        # Other formats have files of their own, or none.
+        of_files = settings.engine_args.get("load_format", "auto") in ("auto", "safetensors")
+        if remote or settings.has_carried_model or not of_files or not folder.is_dir():
+            return
+        if fault := weight_fault(folder):
+            raise UsageError(f"--model {settings.model}: {fault}")
+
+    def _check_data(self, benchmark: Benchmark, mode: str, *, is_sent: bool) -> None:
+        """Raise UsageError for data that cannot be read or sent.
+
+        `is_sent`: whether runs send it, so that each prompt must fit the model.
+        """
+        self.workload(benchmark).prompt.check(self.samples(benchmark, mode).items)
+        settings = self.settings
+        is_own = settings.has_carried_model and settings.dataset == "embedded"
+        if not is_sent or is_own:
+            return
+        self._check_reachable()
+        if (context := self._context) is not None:
+            self.check_prompts(benchmark, context, mode)
+        else:
+            self.prompts(benchmark, mode)
+
+    @property
+    def _context(self) -> int | None:
+        """The engine's context in tokens, as options and the model's files say; None if they do
+        not: a server has its own."""
+        settings, facts = self.settings, self._model_facts or {}
+        own, rope = facts.get("max_position_embeddings"), facts.get("rope_scaling") or {}
+        kind = rope.get("rope_type") if isinstance(rope, Mapping) else None
+        if source_of(settings).is_remote or "hf_overrides" in settings.engine_args:
+            return None
+        if settings.max_model_len is not None or not isinstance(own, int):
+            return settings.max_model_len
+        is_known = kind in (None, "default", "llama3")
+        return min(own, self.context_needed or own) if is_known else None
 
     def _check_scorer_option(self, benchmark: Benchmark) -> None:
         """Raise UsageError for an official accuracy run without what its scorer needs: its answers
@@ -102,6 +150,7 @@ class Inputs:
 
         A model is recognized by its hub id, or by what its files say of it.
         """
+        self._check_reachable()
         workload, settings = self.workload(benchmark), self.settings
         if settings.smoke or settings.allow_other_model or self._is_model(workload):
             return

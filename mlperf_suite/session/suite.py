@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -18,8 +18,10 @@ from typing import Any, TypeVar
 from mlperf_suite import ranges
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
+from mlperf_suite.engines.hang_detector import TerminatedError
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import RunError, SuiteError, os_error_line
+from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.loadgen.runner import abandoned
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.schema import Config
@@ -32,7 +34,7 @@ from mlperf_suite.session.preparation import Preparation
 from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.recorder import Recorder
 from mlperf_suite.session.run_kind import Maker, Step, StepKey, kind_of, run_kinds
-from mlperf_suite.session.timing.earlier_runs import kept_rate
+from mlperf_suite.session.timing.earlier_runs import kept_rate, kept_samples
 from mlperf_suite.session.timing.estimate import Speed
 from mlperf_suite.session.timing.run_sizing import RunSizing
 from mlperf_suite.settings import Settings
@@ -115,21 +117,29 @@ class Session:
         """The steps of the session, as known so far."""
         return self._pace.plan
 
-    def check(self) -> None:
-        """Find what would stop the session, before anything slow is loaded. Raises UsageError.
+    def obstacles(self) -> list[str]:
+        """What would stop the session and shows before anything slow is loaded, a line each."""
+        lines: dict[str, None] = {}
+        for check in self._checks():
+            try:
+                check()
+            except SuiteError as error:
+                lines[str(error)] = None
+        if lines:
+            self.close()
+        return list(lines)
 
-        Whether an engine elsewhere answers is checked after everything else.
-        """
+    def _checks(self) -> Iterator[Callable[[], object]]:
+        """Whether an engine elsewhere answers is checked after data and model."""
         source = source_of(self.settings)
-        source.check(self.inputs)
-        self.inputs.check(self.plan.at_engine)
+        yield partial(source.check, self.inputs)
+        yield from self.inputs.checks(self.plan.at_engine)
         for kind in run_kinds().values():
             if keys := [key for key in self.plan.keys if key.kind == kind.name]:
-                kind.check(keys, self._parts)
-        source.check_reachable(self.inputs)
-        # Last, since `close` is not called if a check stopped the session.
+                yield partial(kind.check, keys, self._parts)
+        yield partial(source.check_reachable, self.inputs)
         for companion in self._companions:
-            companion.check()
+            yield companion.check
 
     def companion(self, kind: type[OneKind]) -> OneKind:
         """A feature's part of this session."""
@@ -226,6 +236,8 @@ class Session:
             failure = str(error)
         except BaseException as error:
             failure = f"{INTERRUPTED} ({type(error).__name__})"
+            if isinstance(error, TerminatedError):
+                failure = f"terminated ({error})"
             with contextlib.suppress(OSError):
                 self.recorder.end(key, result, failure)
             raise
@@ -291,10 +303,21 @@ class Session:
         self.steps_made.append(step)
         if step.kind == "load" and step.key is None:
             self._use_kept_rates()
+            self._use_kept_samples()
         if isinstance(outcome, Speed):
             # The empty line ends the line that pytest is writing.
             for line in [*self._pace.lines(), ""]:
                 self._watcher.say(line)
+
+    def _use_kept_samples(self) -> None:
+        """See how many samples earlier sessions took on the loaded engine."""
+        places = dict.fromkeys(k.place for k in self.plan.runs if k.kind == RunKey.kind)
+        configs = {id_: self.recorder.config_json(BENCHMARKS[id_]) for id_, _ in places}
+        kept = {
+            place: kept_samples(self.settings.results_dir, place, Config.read(configs[place[0]]))
+            for place in (places if self.settings.smoke else ())
+        }
+        self._pace.use_kept_samples({place: count for place, count in kept.items() if count})
 
     def _use_kept_rates(self) -> None:
         """See which Offline rates of earlier sessions are those of the loaded engine."""

@@ -102,7 +102,8 @@ def checked(settings: Settings, monkeypatch: MonkeyPatch, says: str = "") -> lis
     server_facts = SimpleNamespace(check_reachable=check_reachable)
     monkeypatch.setitem(sys.modules, f"{PACKAGE}.server_facts", server_facts)
     plan = plan_session(Selection([RunKey(LLAMA3_1_8B.id, "Offline", "performance")]))
-    Session(settings, plan, load, ProgressDisplay()).check()
+    if obstacles := Session(settings, plan, load, ProgressDisplay()).obstacles():
+        raise UsageError("; ".join(obstacles))
     return urls
 
 

@@ -29,7 +29,7 @@ def keep_offline_run(results: Path, **options: Any) -> None:
     """Leave a valid Offline run of these options among the results."""
     folder = results / "20261121-101500-llama3.1-8b-offline"
     folder.mkdir(parents=True)
-    meta = Meta(benchmark=LLAMA3_1_8B.id, scenario="Offline", status="complete")
+    meta = Meta(benchmark=LLAMA3_1_8B.id, scenario="Offline", status="complete", samples=48)
     figures = PerformanceFigures(valid=True, samples_per_sec=5.0)
     summary = Summary(meta=meta, run=Run(performance=figures))
     write_json(folder / SUMMARY_JSON, summary.as_json())

@@ -1,6 +1,10 @@
 """How many samples a smoke run takes on machines from fast to slow. Times of runs are evidence."""
 
-from mlperf_suite.session.timing.estimate import size_that_fits
+import pytest
+
+from meta_tests.session.scripted_session import inputs
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.session.timing.estimate import Estimator, Lengths, Speed, size_that_fits
 
 
 def test_a_slow_machine_is_given_more_time_for_few_samples() -> None:
@@ -12,3 +16,25 @@ def test_a_slow_machine_is_given_more_time_for_few_samples() -> None:
     # SingleStream asks at least 64 queries one by one: fewer samples would save no time.
     assert size_that_fits(22, lambda n: 300.0).samples == 22
     assert size_that_fits(22, lambda n: 300.0 + n).samples == 22
+
+
+@pytest.mark.parametrize(
+    ("each_s", "kept", "taken"),
+    [(0.7, 48, 48), (0.1, 24, 24), (1.8, 16, 16), (0.4, 8, 32), (1.8, 84, 16)],
+)
+def test_equal_commands_take_as_many_samples_as_the_last_run(
+    each_s: float, kept: int, taken: int
+) -> None:
+    """Unless these are too few where more fit, or take too long now."""
+    place = (LLAMA3_1_8B.id, "Offline")
+    estimator = Estimator(
+        inputs().settings,
+        Speed(each_s / 100, 0.0, 0.0),
+        lambda benchmark, mode: Lengths([100] * 84, 1),
+        lambda benchmark, mode: 84,
+        {},
+        lambda kind: None,
+        {place: kept},
+    )
+    size = estimator.size(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"))
+    assert size.samples == taken

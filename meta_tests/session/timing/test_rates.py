@@ -18,7 +18,7 @@ from mlperf_suite.results.schema import Config
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import plan_session
 from mlperf_suite.session.run_kind import Selection, Step
-from mlperf_suite.session.timing.earlier_runs import kept_rate
+from mlperf_suite.session.timing.earlier_runs import kept_rate, kept_samples
 from mlperf_suite.session.timing.estimate import offline_qps
 from mlperf_suite.session.timing.forecast import forecast, planned
 from mlperf_suite.session.timing.run_sizing import RunSizing
@@ -70,6 +70,13 @@ def test_an_endpoint_takes_the_rate_of_its_own_kept_run(tmp_path: Path) -> None:
     same = settings_of(tmp_path, endpoint=[ONE], endpoint_clients="2", engine_silence="9")
     assert takes_a_kept_rate(same)
     assert kept_rate(tmp_path, LLAMA3_1_8B.id, Config.read(config_of(same))) == 5.0
+
+
+def test_a_run_has_the_samples_of_the_last_one_that_it_can_be_compared_with(tmp_path: Path) -> None:
+    keep_offline_run(tmp_path)
+    for options, samples in (({}, 48), ({"max_new_tokens": "16"}, None)):
+        config = Config.read(config_of(settings_of(tmp_path, **options)))
+        assert kept_samples(tmp_path, (LLAMA3_1_8B.id, "Offline"), config) == samples
 
 
 @pytest.mark.parametrize("own", [{"endpoint": [ONE]}, {"replicas": "2"}], ids=["one", "two"])

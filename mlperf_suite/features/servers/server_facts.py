@@ -136,10 +136,11 @@ class _Page(Exchange):
 
 def check_reachable(config: EndpointConfig) -> None:
     """Ask each server for its models. Raises UsageError, in one line, if one refuses the connection
-    or the key, redirects, answers what cannot be read (compressed, for example), or has a TLS
-    certificate that does not verify."""
+    or the key, redirects, answers what cannot be read (compressed, for example), has a TLS
+    certificate that does not verify, or does not serve the model."""
     for target in config.targets:
-        _models(config, target)
+        models, response = _models(config, target)
+        _model_of(config, response.target, models)
 
 
 def find_out(config: EndpointConfig, target: Target) -> ServerFacts:

@@ -149,7 +149,7 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
     """End a process that leads its group, and every process of the group; at once if Ctrl-C comes
     while it still stops."""
     try:
-        # Not SIGINT: a shell lets what it starts in the background ignore it, and children inherit that.
+        # Not SIGINT: what a shell starts in the background ignores it, and so do its children.
         _signal(process, signal.SIGTERM)
     finally:
         _signal(process, signal.SIGKILL)

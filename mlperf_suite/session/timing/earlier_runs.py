@@ -10,12 +10,15 @@ from mlperf_suite.hardware import cpu_computes_bf16, describe_system
 from mlperf_suite.results.comparability import Aspect, differences, identity_of
 from mlperf_suite.results.run_folder import ENDED, read_config, read_summary, run_folders
 from mlperf_suite.results.schema import Config, Summary
-from mlperf_suite.session.run_kind import Step
+from mlperf_suite.session.run_kind import Place, Step
 from mlperf_suite.session.timing.estimate import Speed
 from mlperf_suite.settings import Settings
 
 _OF_SPEED: tuple[Aspect, ...] = ("engine", "capacity", "release", "surroundings")
 """What two runs of one speed have in common: everything but what was asked of the system."""
+
+_COMPARED: tuple[Aspect, ...] = ("measurement", "engine", "capacity")
+"""What two runs that are compared have in common."""
 
 
 def rate_is_kept(settings: Settings, benchmark: str) -> bool:
@@ -46,6 +49,19 @@ def kept_rate(results_dir: Path, benchmark: str, config: Config) -> float | None
         to_both = config.engine is None
         if kept.settings and not differences(identity_of(kept), identity, known_to_both=to_both):
             return rate
+    return None
+
+
+def kept_samples(results_dir: Path, place: Place, config: Config) -> int | None:
+    """The samples of the newest kept run of a benchmark's scenario that the regression gate would
+    compare with this session's; None if there is none. `config`: of this session."""
+    identity = identity_of(config)
+    for folder in run_folders(results_dir):
+        meta = (read_summary(folder) or Summary()).meta
+        if meta.kind == place and meta.status in ENDED and meta.samples:
+            kept = identity_of(Config.read(read_config(folder)))
+            if not differences(kept, identity, _COMPARED, known_to_both=True):
+                return meta.samples
     return None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from mlperf_suite.benchmarks.audits import TEST06, Audit, Mode
@@ -231,7 +231,8 @@ class Estimator:
     `speed` None: nothing is known, and a smoke run takes all that it may. `lengths`: of a
     benchmark's prompts and answers in a mode. `available`: how many samples its data has here.
     `of_baselines`: by benchmark id and scenario, the samples of the run that is compared with.
-    `of_kind`: what a kind of run has read of its own; None before.
+    `of_kind`: what a kind of run has read of its own; None before. `of_kept`: by benchmark id and
+    scenario, the samples of the newest kept run that is alike.
     """
 
     settings: Settings
@@ -240,6 +241,7 @@ class Estimator:
     available: Callable[[Benchmark, Mode], int]
     of_baselines: Mapping[tuple[str, str], int]
     of_kind: Callable[[str], Any]
+    of_kept: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def times(
         self, benchmark: Benchmark, scenario: Scenario, mode: Mode = "performance"
@@ -274,7 +276,15 @@ class Estimator:
             """Mean of both runs: a performance run's duration may not depend on its samples."""
             return sum(self.times(benchmark, scenario, m).run_s(m, samples) for m in modes) / 2
 
-        return size_that_fits(most, seconds)
+        size = size_that_fits(most, seconds)
+        kept = self.of_kept.get((benchmark.id, scenario.name), 0)
+        if (
+            kept <= most
+            and seconds(kept or most) <= _LONGEST_S
+            and kept >= min(size.samples, _FEWEST)
+        ):
+            return replace(size, samples=kept, why=f"{kept} of {most} samples, as the last run")
+        return size
 
     def audit_size(self, benchmark: Benchmark, scenario: Scenario, audit: Audit) -> Size:
         """The queries of an audit: its own number, or fewer for TEST06 in a smoke run on a slow
@@ -369,8 +379,9 @@ def sized_by_rate(key: RunKey, selection: Selection) -> bool:
 #
 # As many as fit the time of a run; if that is too few to be meaningful, time is added up to a least
 # number, so that a slower machine never takes more samples than a faster one. Sizes come from a
-# fixed list, so that two sessions on one machine mostly take the same number and can be compared;
-# near an edge, the probe may decide either way.
+# fixed list. On a noisy machine equal commands would still take 8 samples one day and 48 the next,
+# and could not be compared: a run takes as many as the last one, if these are enough or all that
+# fit now, and a run of them is not too long.
 
 
 Rungs = tuple[tuple[float, int], ...]
@@ -378,7 +389,8 @@ Rungs = tuple[tuple[float, int], ...]
 of the next rung, it takes no more than these."""
 SIZES = (84, 64, 48, 32, 24, 16, 12, 8)
 """Numbers of samples, or of an audit's queries if its own 100 do not fit."""
-RUNGS: Rungs = ((15.0, 24), (30.0, 16), (75.0, 8))
+_FEWEST, _LONGEST_S = 24, 75.0
+RUNGS: Rungs = ((15.0, _FEWEST), (30.0, 16), (_LONGEST_S, 8))
 """24 samples are the fewest with which the gate sees each broken engine of
 docs/evidence/smoke-gate.md."""
 AUDIT_RUNGS: Rungs = ((13.0, 16), (75.0, 8))

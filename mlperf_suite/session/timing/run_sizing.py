@@ -45,6 +45,7 @@ class RunSizing:
         self._settings = inputs.settings
         self.plan = plan
         self._baselines = baselines
+        self._kept_samples: Mapping[Place, int] = {}
         self.estimator = self._estimator_of(None)
         """What follows from the engine's speed: times and sizes."""
         self._offline_rates: dict[str, float] = {}
@@ -74,6 +75,7 @@ class RunSizing:
             lambda benchmark, mode: len(self._inputs.samples(benchmark, mode).items),
             {kind: count for kind, count in samples.items() if count},
             self._inputs.of_kind,
+            self._kept_samples,
         )
 
     # What the steps measured
@@ -131,6 +133,11 @@ class RunSizing:
                 if benchmark in self._offline_rates
             ]
         )
+
+    def use_kept_samples(self, samples: Mapping[Place, int]) -> None:
+        """Size the runs as earlier sessions did on the loaded engine, by benchmark and scenario."""
+        self._kept_samples = samples
+        self.estimator = self._estimator_of(self.estimator.speed)
 
     def accuracy_failed(self, place: Place) -> None:
         """An accuracy run shows no rate: plan the step that measures it for the runs that

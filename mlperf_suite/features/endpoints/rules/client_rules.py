@@ -322,7 +322,9 @@ def _limit(result: ClientFacts, name: str) -> Verdict:
     limit_ms = result.benchmark.limits_ms.get(name)
     if limit_ms is None:
         return verdict(True, "no limit", "no limit in this scenario")
-    demand = f"below {time_words(limit_ms, exact=True)}"
+    # The checker refuses a latency above the limit, and of TTFT and TPOT one at the limit too.
+    at_limit = name == "latency"
+    demand = f"{'at most' if at_limit else 'below'} {time_words(limit_ms, exact=True)}"
     series: Distribution = getattr(result.run, name)
     estimate = series.early_stopping_percentiles.get(_P99)
     if estimate is None:
@@ -330,7 +332,9 @@ def _limit(result: ClientFacts, name: str) -> Verdict:
         return verdict(False, f"no early_stopping_percentiles of {name}", demand, why)
     if result.division == "open":
         return verdict(True, time_words(estimate / 1e6, exact=True), "none in the open division")
-    return verdict(0 < estimate < limit_ms * 1e6, time_words(estimate / 1e6, exact=True), demand)
+    limit_ns = limit_ms * 1e6
+    ok = 0 < estimate <= limit_ns if at_limit else 0 < estimate < limit_ns
+    return verdict(ok, time_words(estimate / 1e6, exact=True), demand)
 
 
 _latency_rule = partial(
@@ -364,7 +368,7 @@ def tpot_limit(result: ClientFacts) -> Verdict:
 
 @_latency_rule(shortens=partial(_has_too_few, "latency"))
 def latency_limit(result: ClientFacts) -> Verdict:
-    """The early-stopping estimate of the latency at p99 is below the scenario's limit."""
+    """The early-stopping estimate of the latency at p99 is at most the scenario's limit."""
     return _limit(result, "latency")
 
 
