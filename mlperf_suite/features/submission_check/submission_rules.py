@@ -312,6 +312,11 @@ def missing_system_fields(says: Mapping[str, Any]) -> list[str]:
         for name, least in COUNTS.items()
         if says.get(name) and not _counts(says[name], least)
     ]
+    wrong += [
+        f"{in_words(name)} with a line break"
+        for name, value in says.items()
+        if isinstance(value, str) and len(value.splitlines()) > 1
+    ]
     notes = [name for name in NOTES if says.get(name) and not isinstance(says[name], str)]
     return [*wrong, *(f"{name} is no text" for name in notes), *_wrong_network(says)]
 
@@ -360,11 +365,15 @@ def _covers(system_type: object, result: SubmittedFacts) -> bool:
     fix="Fill in the named fields of the measurements' JSON file.",
 )
 def measurements(result: SubmittedFacts) -> Verdict:
-    """The measurements' JSON file describes the weights and their transformations."""
+    """The measurements' JSON file describes the weights and their transformations, which are not
+    retrained in the closed division; the official checker does not read what it says."""
     demand = "every field filled in"
     if result.measurements.problem:
         return verdict(False, result.measurements.problem, demand)
     empty = [name for name in MEASUREMENT_FIELDS if not result.measurements.content.get(name)]
+    retraining = str(result.measurements.content.get("retraining"))
+    if result.division == "closed" and retraining.strip().lower() in ("yes", "y", "true"):
+        return verdict(False, f"retraining {retraining}", "none in the closed division")
     return verdict(not empty, f"{', '.join(empty)} empty" if empty else demand, demand)
 
 
