@@ -69,7 +69,8 @@ from mlperf_suite.rules.facts import (
     SessionFacts,
     SubmittedTexts,
 )
-from mlperf_suite.rules.stopping_criterion import discarded_queries
+from mlperf_suite.rules.registry import SERVER
+from mlperf_suite.rules.stopping_criterion import discarded_queries, queries_needed
 
 HASH = "0123456789abcdef" * 4
 P99 = {family.name.lower(): family.percentile.format("99.00") for family in (LATENCY, TTFT, TPOT)}
@@ -266,6 +267,7 @@ def _detail_entries(
     took_s = max(last_s, min_ms / 1e3) + number / 1e3 if offline else last_s
     if offline:
         answers = _Answers(count, answers.tokens, took_s * 1e9, 0)
+        took_s = answers.most_ns / 1e9
     began = BEGAN + timedelta(milliseconds=number)
     entries |= {
         "power_begin": _for_power(began),
@@ -292,7 +294,8 @@ def _every_line(entries: dict[str, Any], scenario: Scenario, mode: Mode) -> dict
         "effective_max_async_queries": 0 if scenario.loadgen_scenario == "Server" else 1,
     }
     keys = lines_of(scenario.loadgen_scenario, mode == "accuracy", scenario.counts_tokens)
-    return {key: known_values.get(key, _ELSE.get(key, 0)) for key in keys if key != _OF_INVALID}
+    absent = {_OF_INVALID} if entries.get("result_validity") != "INVALID" else set()
+    return {key: known_values.get(key, _ELSE.get(key, 0)) for key in keys if key not in absent}
 
 
 _FALSE = ("print_timestamps", "performance_issue_same")
@@ -385,11 +388,19 @@ def _estimated(answers: _Answers, percentile: float) -> int:
 
 
 def _stopped(scenario: Scenario, answers: _Answers) -> dict[str, str]:
-    """LoadGen's words on early stopping: of a SingleStream run with estimates."""
+    """LoadGen's words on early stopping: of a SingleStream run with estimates, of an audit at a
+    rate that it has too few queries, where TPOT is looked at first."""
     names = ("ttft_", "tpot_") if scenario.counts_tokens else ("",)
     texts = dict.fromkeys(names, " * Run successful.")
+    more = queries_needed(0, 0.99) - answers.count
     if scenario.name == "Offline":
         texts = dict.fromkeys(texts, "")
+    elif scenario.name in SERVER and more > 0:
+        texts = dict.fromkeys(names, "") | {
+            names[-1]: f" * Run unsuccessful.  * Processed {answers.count} queries.  * Would need "
+            f"to run at least {more} more queries,  with the run being successful if every "
+            "additional  query were under latency."
+        }
     elif scenario.name == "SingleStream":
         count = answers.count
         over, over_all = (discarded_queries(count, p) for p in (0.9, 0.99))
@@ -397,8 +408,13 @@ def _stopped(scenario: Scenario, answers: _Answers) -> dict[str, str]:
             texts[name] = (
                 f" * Processed at least 64 queries ({count}).  * Would discard {over - 1} highest "
                 "latency queries.  * Early stopping 90.0th percentile estimate: "
-                f"{of(count - over)}  * Early stopping 99.0th percentile estimate: "
-                f"{of(count - over_all)}"
+                f"{of(count - over)}  * "
+            )
+            texts[name] += (
+                f"Early stopping 99.0th percentile estimate: {of(count - over_all)}"
+                if over_all
+                else "Not enough queries processed for 99.0th percentile  early stopping estimate "
+                "(would need to process at  least 662 total queries)."
             )
     return {f"early_stopping_{name}result": text for name, text in texts.items()}
 
@@ -406,16 +422,17 @@ def _stopped(scenario: Scenario, answers: _Answers) -> dict[str, str]:
 def _results(
     scenario: Scenario, answers: _Answers, load: Schedule, took_s: float
 ) -> dict[str, Any]:
-    """What LoadGen says of a valid performance run's answers."""
+    """What LoadGen says of a performance run's answers."""
     offline, single = scenario.name == "Offline", scenario.name == "SingleStream"
-    mean_ns = answers.sum_ns // answers.count
+    mean_ns, stopped = answers.sum_ns // answers.count, _stopped(scenario, answers)
+    met = not any("unsuccessful" in text for text in stopped.values())
     entries: dict[str, Any] = {
-        "result_validity": "VALID",
+        "result_validity": "VALID" if met else "INVALID",
         **({} if offline or single else {"result_perf_constraints_met": True}),
         "result_min_duration_met": True,
         "result_min_queries_met": True,
-        "early_stopping_met": True,
-        **_stopped(scenario, answers),
+        "early_stopping_met": met,
+        **stopped,
         "result_query_count": 1 if offline else answers.count,
     }
     if offline:

@@ -77,6 +77,8 @@ OF_FILES = [
         ({f"{LOAD}target_qps": times(0.93)}, "config_of_its_run window"),
         ({f"{LOAD}target_concurrency": 8}, "config_of_its_run"),
         ({f"{RUN}dataloader_random_seed": 42}, "seeds config_of_its_run"),
+        ({"model_params.max_new_tokens": 5}, "config_of_its_run"),
+        ({"model_params.max_new_tokens": 128}, ""),
         ({f"{RUN}min_duration_ms": 599_999}, "min_duration"),
         ({f"{RUN}min_duration_ms": GONE}, "min_duration"),
         ({f"{RUN}n_samples_to_issue": 14_369}, "every_request_answered"),
@@ -91,6 +93,7 @@ OF_FILES = [
         # The run
         ({"state": "interrupted"}, "run_complete"),
         ({"complete": False}, "run_complete"),
+        ({"test_started_at": 4_102_444_800 * 10**9}, "run_complete"),
         ({"n_samples_failed": 1}, "every_request_answered"),
         ({"n_samples_issued": 14_369}, "every_request_answered"),
         (dict.fromkeys(_COUNTS, 13_368), _FEWER),
@@ -272,6 +275,11 @@ def _prompts(make: Callable[[int], list[Any]]) -> Callable[[str], str]:
     return each("sample.issued", lambda e, n: [e | {"data": ["PromptData", *make(n)]} if n else e])
 
 
+def _issued_at(ns: Callable[[int], int]) -> Callable[[str], str]:
+    """Times of requests since the measurement began, by their numbers."""
+    return each("sample.issued", lambda e, n: [e | {"timestamp_ns": 10**9 + ns(n)} if n else e])
+
+
 START = "session.start_performance_tracking"
 _OF_REQUESTS: dict[str, dict[str, FileChange]] = {
     "events_agree": {
@@ -288,6 +296,10 @@ _OF_REQUESTS: dict[str, dict[str, FileChange]] = {
         "answers that were cut": _ended("length"),
         "answers that ended otherwise": _ended("made up"),
         "prompts that were cut": _prompts(lambda n: [None, []]),
+    },
+    "issue_times events_agree": {
+        "requests at equal distances": _issued_at(lambda n: n * 10**6),
+        "requests in one burst": _issued_at(lambda n: n + (n > 9) * 10**9),
     },
     "salt": {
         "a salt in each prompt": _prompts(lambda n: [f"[{n:016x}] made up"]),

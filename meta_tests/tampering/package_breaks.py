@@ -310,14 +310,19 @@ OF_ONE_TURN = [
     ),
     *_folder_breaks("points", {"six points": without("r512")}),
     *_folder_breaks(
-        "points distributions", {"33 points": _together(*map(_measured_at, range(600, 626)))}
+        "runs_of_their_own",
+        {"a second system": lambda c: shutil.copytree(c.parent, c.parent.with_name("other"))},
     ),
     *_folder_breaks(
-        "points distributions accuracy_points",
+        "points distributions runs_of_their_own",
+        {"33 points": _together(*map(_measured_at, range(600, 626)))},
+    ),
+    *_folder_breaks(
+        "points distributions accuracy_points runs_of_their_own",
         {"a point twice": lambda c: shutil.copytree(c / "r64", c / "r064")},
     ),
     *_folder_breaks(
-        "regions accuracy_points distributions",
+        "regions accuracy_points distributions runs_of_their_own",
         {"no ultra-low point": _together(_measured_at(700, 16), _measured_at(701, 24))},
     ),
     *_folder_breaks(

@@ -125,6 +125,17 @@ def _watts(factor: float, mode: str = "run_1") -> Change:
     return text_edited(at(f"{mode}/spl.txt"), edit)
 
 
+def _fewer_samples(count: int) -> Change:
+    """The analyzer's samples, one in ten seconds, without some in the middle of the run."""
+
+    def edit(text: str) -> str:
+        lines = text.splitlines(keepends=True)
+        middle = len(lines) // 2
+        return "".join([*lines[:middle], *lines[middle + count :]])
+
+    return text_edited(at("run_1/spl.txt"), edit)
+
+
 _ODD, _BAD_WATTS = "ERROR: Something odd", "ERROR: Bad watts reading nan from x"
 _UNCERTAIN = "WARNING: Uncertainty 1.52%, which is above 1.00% limit for the last sample!"
 _OLD_SERVER = "mlcommons/power server v2"
@@ -204,15 +215,25 @@ DAMAGES: Damages = {
         {
             "testing at 94% of ranging": _watts(0.94),
             "no watts in ranging": _watts(0, "ranging"),
-            "no power factor": _text(_SPL, r",PF,.*$", ""),
-            "power_end on another day": _text(
-                _DETAIL, r'(power_end", "value": ")\d\d-\d\d', r"\g<1>12-31"
-            ),
+        },
+    ),
+    **_broken("checksums", {"no sample for half a minute": _fewer_samples(2)}),
+    **_broken(
+        "checksums samples",
+        {
+            "no sample for more": _fewer_samples(3),
+            "no sample in the middle": _fewer_samples(20),
+            "few amps": _text(_SPL, r"Amps,13\.4", "Amps,0.1"),
+            "amps of four phases": _text(_SPL, r"Amps,13\.4", "Amps,10"),
         },
     ),
     **_broken(
         "phases checksums samples",
         {
+            "no power factor": _text(_SPL, r",PF,.*$", ""),
+            "power_end on another day": _text(
+                _DETAIL, r'(power_end", "value": ")\d\d-\d\d', r"\g<1>12-31"
+            ),
             "no watts at all": _watts(0),
             "a sample that is no number": _text(_SPL, r"Watts,\d", "Watts,x"),
             "a sample without a time": _appended(_SPL, "Time"),

@@ -582,7 +582,11 @@ def other_audit_log(run: MadeRun, data: st.DataObject) -> None:
     # TEST01 logs a part of its answers.
     in_lines = run.scenario.name == "SingleStream" or run.mode == "test01"
     if in_lines or data.draw(st.booleans()):
-        pick(data, other_lines, other_setting)(run, data)
+        pick(
+            data,
+            *(other_lines, other_setting, other_files, swapped_samples),
+            *(stamp_back, shift_end, other_date, other_rate, out_of_order, other_verdict),
+        )(run, data)
     else:
         for key in ("result_completed_tokens_per_second", "result_tokens_per_second"):
             if key in run.entries:

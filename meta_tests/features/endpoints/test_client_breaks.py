@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -32,6 +33,8 @@ from meta_tests.tampering.member_changes import change_file, kept
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.features.endpoints.client_results.client_benchmarks import client_benchmark
+from mlperf_suite.features.endpoints.client_results.client_events import RunEvents
+from mlperf_suite.features.endpoints.rules.client_rules import issue_times
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.rules.registry import rules_of
 from mlperf_suite.rules.verdict import Verdict
@@ -147,6 +150,21 @@ def test_answers_of_one_length_have_their_percentiles_mean(honest: Path, length:
     alike = {"lengths": lambda lengths: lengths * 0 + length}
     verdict = summary_verdict(honest, "deepseek-r1/Offline", "distributions", **alike)
     assert verdict.passed, verdict.line
+
+
+@pytest.mark.parametrize(
+    ("variation", "count", "passed"),
+    [
+        *((v, 1000, p) for v, p in ((0.499, False), (0.501, True), (1.999, True), (2.001, False))),
+        (0.0, 999, True),
+    ],
+)
+def test_gaps_between_requests_vary_as_poisson_times_do(
+    variation: float, count: int, passed: bool
+) -> None:
+    gaps = [count, 1000 * count, round(10**6 * count * (1 + variation**2))]
+    facts = Mock(issues_at_a_rate=True, events=RunEvents(gaps=gaps))
+    assert issue_times(facts).passed is passed
 
 
 def test_a_copied_result_is_seen_in_both(honest: Path, tmp_path: Path) -> None:

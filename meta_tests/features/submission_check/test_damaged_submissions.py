@@ -75,7 +75,11 @@ DAMAGES: list[tuple[str, Change]] = [
     ("measurements", replaced(": .made up.", ': ""', MEASUREMENTS, 1)),
     ("measurements", replaced("{", "[", MEASUREMENTS)),
     ("measurements", replaced("{", '{"retraining": "", ', MEASUREMENTS)),
+    ("measurements", lambda folder: change_file(MEASUREMENTS(folder), {"retraining": "Yes"})),
+    ("", lambda folder: change_file(MEASUREMENTS(folder), {"retraining": "No"})),
     ("system_description", field("status", "sold")),
+    ("system_fields", field("cooling", "air\nclosed,Someone,other")),
+    ("", field("cooling", "air\n")),
     ("system_description", field("submitter", "Somebody")),
     ("system_description", field("division", "open")),
     ("system_description", field("system_type", "mobile")),
@@ -288,12 +292,24 @@ def test_a_second_run_is_judged_under_its_own_name(submission: Path, tmp_path: P
     assert independent_failures(tmp_path) == {SERVER: ["run_2-result_valid"]}
 
 
-def test_test06_settings_are_judged_by_their_log(submission: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("key", "value", "failures"),
+    [
+        ("num_errors", 0, []),
+        ("effective_min_duration_ms", 600_000, ["test06_log_agrees", "test06_settings"]),
+        ("result_validity", "VALID", ["test06_log_agrees"]),
+        ("test_datetime", "2025-03-04T10:00:00Z", ["test06_log_agrees"]),
+        ("sut_name", "Other", ["same_system", "test06_log_agrees"]),
+    ],
+)
+def test_a_submitted_audit_is_judged_as_a_run(
+    submission: Path, tmp_path: Path, key: str, value: object, failures: list[str]
+) -> None:
+    """It has the SUT of its summary, which keeps the old one, and is INVALID of too few queries."""
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "test06", V6_1)
-    for minimum_ms, failures in ((0, {}), (600_000, {SERVER: ["test06_settings"]})):
-        run.entries["effective_min_duration_ms"] = minimum_ms
-        write_run(submission / RESULT / "TEST06/performance/run_1", run)
-        assert independent_failures(tmp_path) == failures
+    run.entries[key] = value
+    write_run(submission / RESULT / "TEST06/performance/run_1", run)
+    assert sorted(failures_by_run(tmp_path).get(SERVER, [])) == failures
 
 
 def test_no_damage_to_any_file_raises_or_passes_unseen(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from mlperf_suite.benchmarks.rounds import Layout, Round
 from mlperf_suite.judging.judges import Judge
@@ -137,9 +137,14 @@ class OtherResult(Protocol):
         """The round whose seeds it has."""
         ...
 
-    def judge(self, round_: Round, others: Sequence[Any], tokenizer: Path | None) -> VerdictGroup:
-        """The verdicts on it. `others`: those of the submission, itself included; `tokenizer`: see
-        `judge_folder`."""
+    @property
+    def run(self) -> tuple[object, ...] | None:
+        """What two runs do not share by chance; None if nothing was measured."""
+        ...
+
+    def judge(self, round_: Round, copies: tuple[str, ...], tokenizer: Path | None) -> VerdictGroup:
+        """The verdicts on it. `copies`: the other results of the tree that have the same run;
+        `tokenizer`: see `judge_folder`."""
         ...
 
 

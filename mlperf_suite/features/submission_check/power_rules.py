@@ -32,6 +32,7 @@ from mlperf_suite.features.submission_check.power_measurement import (
     PowerFacts,
     load_span,
     power_figures,
+    sampling_fault,
     time_in,
     watts_within,
 )
@@ -412,7 +413,13 @@ def debug(facts: PowerFacts) -> Verdict:
     fix="Keep the analyzer sampling during the whole run, and the clocks synchronized.",
 )
 def samples(facts: PowerFacts) -> Verdict:
-    """spl.txt has samples from power_begin to power_end; the efficiency is computed from them."""
+    """spl.txt has samples from power_begin to power_end, without a gap, each with the watts of its
+    volts and amps; the efficiency is computed from them.
+
+    The official checker takes what samples there are, so that minutes may be missing.
+    """
     figures = power_figures(facts)
+    if fault := sampling_fault(facts):
+        raise failure(fault)
     efficiency = f"{figure_words(figures.efficiency)} {figures.efficiency_unit}"
     return verdict(True, f"{figure_words(figures.metric, 5)} {figures.unit}, {efficiency}")

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, combinations
+from itertools import chain, islice, pairwise
 from pathlib import Path
 
 from mlperf_suite.benchmarks.audits import Audit, Mode
@@ -53,19 +53,21 @@ from mlperf_suite.rules.accuracy_files import (
 from mlperf_suite.rules.audit_rules import PART_III
 from mlperf_suite.rules.benchmark_rules import BenchmarkFacts
 from mlperf_suite.rules.facts import AnswerTokens, ComparedRuns, RunFacts, SubmittedTexts
+from mlperf_suite.rules.registry import SERVER
 from mlperf_suite.rules.verdict import Verdict, set_aside_passed
 from mlperf_suite.strict_json import JsonFile
 
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """A scenario's folder, identified, and the logs of its runs."""
+    """A scenario's folder, identified, and the logs of its runs. `audits`: by name."""
 
     place: Place
     benchmark: Benchmark
     scenario: Scenario
     accuracy: RunLogs
     performance: tuple[RunLogs, ...]
+    audits: dict[str, RunLogs]
 
     @property
     def round(self) -> Round | None:
@@ -82,10 +84,12 @@ JUDGE = Judge(rank=1, find=_find)
 
 
 def _judge_tree(root: Path, tree: Tree, review: Review) -> list[VerdictGroup]:
-    judged: list[VerdictGroup] = []
-    for submission in tree.submissions:
-        benchmarks = [b for b in tree.benchmarks if b.submission == submission]
-        judged += _judge_submission(submission, benchmarks, review)
+    submissions = [_read(path, tree.benchmarks) for path in tree.submissions]
+    copies = _copies(
+        [result for each in submissions for result in chain(*each.results.values())],
+        [other for each in submissions for other in chain(*each.others.values())],
+    )
+    judged = [group for each in submissions for group in _judge_submission(each, copies, review)]
     of_none = review.round or ROUNDS[DEFAULT_ROUND]
     judged += [_judge_idle(path, of_none) for path in tree.idle_systems]
     return judged + [_refuse_misplaced(root, path, review.round) for path in tree.misplaced]
@@ -98,32 +102,53 @@ def _refuse_misplaced(root: Path, submission: Path, round_: Round | None) -> Ver
     return refused(name, f"results/ and systems/ that are not in {places}", round_)
 
 
+@dataclass(frozen=True, slots=True)
+class _Submission:
+    """A submitter's benchmarks in a division, and the results of each by its folder: LoadGen's, and
+    `others`. `names`: see `_model_mapping`."""
+
+    benchmarks: tuple[BenchmarkPlace, ...]
+    names: dict[str, str]
+    results: dict[Path, list[_Result]]
+    others: dict[Path, list[OtherResult]]
+
+
+def _read(submission: Path, benchmarks: Iterable[BenchmarkPlace]) -> _Submission:
+    of_it = tuple(b for b in benchmarks if b.submission == submission)
+    names = _model_mapping(submission)
+    others = {b.folder: _foreign_results(b, names) for b in of_it}
+    taken = {result.place for result in chain(*others.values())}
+    results = {b.folder: _results(b, names, taken) for b in of_it}
+    return _Submission(of_it, names, results, others)
+
+
 def _judge_submission(
-    submission: Path, benchmarks: Sequence[BenchmarkPlace], review: Review
+    submission: _Submission, copies: dict[Path, tuple[str, ...]], review: Review
 ) -> list[VerdictGroup]:
     """Judge a submission for one round: the one whose seeds most of its results have."""
-    names = _model_mapping(submission)
-    of_others = {b.folder: _foreign_results(b, names) for b in benchmarks}
-    others = [*chain(*of_others.values())]
-    taken = {result.place for result in others}
-    results = {b.folder: _results(b, names, taken) for b in benchmarks}
-    every_result = [result for of_benchmark in results.values() for result in of_benchmark]
-    rounds = [r.round for r in every_result] + [r.round for r in others]
+    names = submission.names
+    of_loadgen, of_others = (
+        [*chain(*of_kind.values())] for of_kind in (submission.results, submission.others)
+    )
+    rounds = [r.round for r in of_loadgen] + [r.round for r in of_others]
     of_tree = review.round or _most_common(rounds)
-    copies = _copies(every_result)
     judged = []
-    for place in benchmarks:
+    for place in submission.benchmarks:
         benchmark = _benchmark_named(place.benchmark, names)
         name = place.benchmark if benchmark else names.get(place.benchmark, place.benchmark)
         judged.append(_judge_benchmark(place, name, benchmark, of_tree))
         judged += _judge_retrieval(place, name, of_tree)
-        of_place = results[place.folder]
+        of_place = submission.results[place.folder]
+        offline = next((r for r in of_place if r.scenario.name == "Offline"), None)
         judged += [
-            _judge_result(result, of_tree, review.high_accuracy, copies[result.place.folder])
+            _judge_result(
+                result, of_tree, review.high_accuracy, copies[result.place.folder], offline
+            )
             for result in of_place
         ]
         judged += [
-            result.judge(of_tree, others, review.tokenizer) for result in of_others[place.folder]
+            other.judge(of_tree, copies[other.place.folder], review.tokenizer)
+            for other in submission.others[place.folder]
         ]
     return judged
 
@@ -160,69 +185,112 @@ _LATENCY_TOLERANCE = 1e-6
 runs of one log with a changed digit here and there, most are."""
 
 
-def _copies(results: Sequence[_Result]) -> dict[Path, tuple[str, ...]]:
-    """By a result's folder, the other results that share a run's logs, or the hash of another log,
-    with it.
+def _copies(
+    results: Sequence[_Result], others: Sequence[OtherResult]
+) -> dict[Path, tuple[str, ...]]:
+    """By a result's folder, the other results that share a run's logs, the answers of another
+    system, or the hash of another log, with it.
 
     A result of the same scenario, system and model at its other accuracy target does not count.
     """
     runs: dict[tuple[object, ...], list[Place]] = defaultdict(list)
     logs_of: dict[str, dict[str, list[Place]]] = defaultdict(lambda: defaultdict(list))
-    copies: dict[Path, set[str]] = defaultdict(set)
+    for other in others:
+        if other.run is not None:
+            runs["client", *other.run].append(other.place)
     for result in results:
-        copies[result.place.folder] = set()
-        of_modes = (("accuracy", result.accuracy), ("performance", result.performance[0]))
-        for mode, logs in of_modes:
+        place = result.place
+        for mode, logs in _logs_by_mode(result):
             values = tuple(str(logs.detail[key]) for key in _OF_A_RUN[mode])
             if "None" not in values:
-                runs[mode, *values].append(result.place)
-        digest = parse_accuracy_txt(read_text(_accuracy_txt(result.place)) or "").hash
-        if digest and (log := _cut_log(result.place)) is not None:
-            logs_of[digest][log].append(result.place)
+                runs[mode, *values].append(place)
+        log = _cut_log(place)
+        digest = parse_accuracy_txt(read_text(_accuracy_txt(place)) or "").hash
+        if digest and log is not None:
+            logs_of[digest][log].append(place)
+        if log and result.scenario.name in SERVER:
+            runs["answers", result.scenario.name, log].append(place)
     # Logs of a deterministic system can be the same in all: their hash is then nobody else's.
     runs |= {
         ("hash", digest): [place for places in by_log.values() for place in places]
         for digest, by_log in logs_of.items()
         if len(by_log) > 1
     }
-    latencies = [(result.place, _latencies(result.performance[0].detail)) for result in results]
-    for (one, first), (two, second) in combinations(latencies, 2):
-        if _is_same_run(first, second):
-            runs[one.folder, two.folder] = [one, two]
+    runs |= {(one.folder, two.folder): [one, two] for one, two in _near_copies(results)}
+    every_place = [result.place for result in results] + [other.place for other in others]
+    copies: dict[Path, set[str]] = {place.folder: set() for place in every_place}
     for places in runs.values():
-        for place in places:
-            copies[place.folder] |= {
-                f"{copy.system} {copy.benchmark} {copy.scenario}"
-                for copy in places
-                if _run_of(copy) != _run_of(place)
-            }
+        for place, copy in _pairs(places):
+            copies[place.folder].add(_words(copy, place))
     return {folder: tuple(sorted(names)) for folder, names in copies.items()}
 
 
-def _latencies(detail: DetailLog) -> dict[str, float]:
-    """A log's latencies that are not 0, by their keys."""
-    return {
-        key: value
-        for key in detail.values
-        if _LATENCY.fullmatch(key) and (value := detail.number(key))
+_MAX_NAMED = 8
+"""Of the results that share one run, so that many copies do not take their square."""
+
+
+def _pairs(places: Sequence[Place]) -> Iterator[tuple[Place, Place]]:
+    """Each place that shares its run with another one's, with some of those."""
+    firsts = {_run_of(place): place for place in places}
+    for place in places if len(firsts) > 1 else ():
+        others = (copy for run, copy in firsts.items() if run != _run_of(place))
+        yield from ((place, copy) for copy in islice(others, _MAX_NAMED))
+
+
+def _logs_by_mode(result: _Result) -> Iterator[tuple[str, RunLogs]]:
+    yield "accuracy", result.accuracy
+    yield "performance", result.performance[0]
+    yield from (("performance", logs) for logs in result.audits.values())
+
+
+def _words(copy: Place, place: Place) -> str:
+    """A result as another one of the tree names it."""
+    words = f"{copy.system} {copy.benchmark} {copy.scenario}"
+    same = copy.submission == place.submission
+    return words if same else f"{copy.division}/{copy.submitter} {words}"
+
+
+def _near_copies(results: Sequence[_Result]) -> Iterator[tuple[Place, Place]]:
+    """Results whose latencies are mostly the same but for a last digit.
+
+    Of results in the order of each latency, only neighbours can have it in common.
+    """
+    of_key: dict[str, list[tuple[float, int]]] = defaultdict(list)
+    for number, result in enumerate(results):
+        detail = result.performance[0].detail
+        for key in filter(_LATENCY.fullmatch, detail.values):
+            if latency := detail.number(key):
+                of_key[key].append((latency, number))
+    near = {
+        (min(one, two), max(one, two))
+        for values in of_key.values()
+        for (first, one), (second, two) in pairwise(sorted(values))
+        if math.isclose(first, second, rel_tol=_LATENCY_TOLERANCE)
     }
+    for one, two in near:
+        first, second = results[one], results[two]
+        if _is_same_run(first.performance[0].detail, second.performance[0].detail):
+            yield first.place, second.place
 
 
-def _is_same_run(one: dict[str, float], two: dict[str, float]) -> bool:
+def _is_same_run(one: DetailLog, two: DetailLog) -> bool:
     """Whether most latencies of two logs are the same but for a last digit."""
-    keys = one.keys() & two.keys()
-    return 2 * sum(
-        math.isclose(one[key], two[key], rel_tol=_LATENCY_TOLERANCE) for key in keys
-    ) > len(keys)
+    pairs = [
+        (first, second)
+        for key in one.values.keys() & two.values.keys()
+        if _LATENCY.fullmatch(key) and (first := one.number(key)) and (second := two.number(key))
+    ]
+    return 2 * sum(math.isclose(*pair, rel_tol=_LATENCY_TOLERANCE) for pair in pairs) > len(pairs)
 
 
 _AT_ACCURACY = re.compile(r"-99(?:\.9)?$")
 """The end of the name of a benchmark whose model has two accuracy targets."""
 
 
-def _run_of(place: Place) -> tuple[str, str, str]:
+def _run_of(place: Place) -> tuple[Path, str, str, str]:
     """The run behind a result's logs: results for which it is equal may share logs."""
-    return place.system, _AT_ACCURACY.sub("", place.benchmark), place.scenario
+    benchmark = _AT_ACCURACY.sub("", place.benchmark)
+    return place.submission, place.system, benchmark, place.scenario
 
 
 def _benchmark_named(name: str, names: dict[str, str]) -> Benchmark | None:
@@ -240,7 +308,11 @@ def _results(
         if benchmark and scenario and scenario_place not in taken:
             runs = tuple(read_logs(path) for path in scenario_place.performance_runs)
             accuracy = read_logs(scenario_place.folder / "accuracy")
-            results.append(_Result(scenario_place, benchmark, scenario, accuracy, runs))
+            audits = {
+                audit.name: read_logs(scenario_place.audit(audit.name) / "performance" / "run_1")
+                for audit in benchmark.audits
+            }
+            results.append(_Result(scenario_place, benchmark, scenario, accuracy, runs, audits))
     return results
 
 
@@ -288,7 +360,11 @@ def _judge_retrieval(place: BenchmarkPlace, name: str, round_: Round) -> Iterato
 
 
 def _judge_result(
-    result: _Result, round_: Round, high_accuracy: bool, copies: tuple[str, ...]
+    result: _Result,
+    round_: Round,
+    high_accuracy: bool,
+    copies: tuple[str, ...],
+    offline: _Result | None,
 ) -> VerdictGroup:
     place, benchmark = result.place, result.benchmark
     accuracy_txt = read_text(_accuracy_txt(place))
@@ -308,7 +384,17 @@ def _judge_result(
         # An open submission may use a model of its own.
         vocabulary=None if place.division == "open" else benchmark.vocabulary,
     )
-    groups: list[tuple[str, list[Verdict]]] = [("", judge(_result_facts(result, round_, copies)))]
+    audits = {
+        mode: _audit_facts(accuracy, result, audit, mode)
+        for mode in AUDIT_MODES
+        if (audit := benchmark.audit(mode)) is not None
+    }
+    facts_of_result = replace(
+        _result_facts(result, round_, copies),
+        audits=tuple(f.logs for f in audits.values() if DETAIL in f.logs.files),
+        offline=offline.performance[0] if offline else None,
+    )
+    groups: list[tuple[str, list[Verdict]]] = [("", judge(facts_of_result))]
     counted_scores = judge(accuracy)
     groups.append(("accuracy", counted_scores))
     passed = accuracy_verdict(counted_scores)
@@ -324,16 +410,13 @@ def _judge_result(
     power = read_power(place.folder / "performance", result.scenario, result.performance[0].detail)
     if power is not None:
         groups.append(("performance", judge(power)))
-    for mode in AUDIT_MODES:
-        audit = benchmark.audit(mode)
-        if audit is not None:
-            compared = ComparedRuns(
-                accuracy.logs.accuracy,
-                accuracy.scores,
-                result.performance[0].detail.number("result_samples_per_second"),
-            )
-            facts = _audit_facts(accuracy, place, audit, mode)
-            groups.append((mode, judge(replace(facts, compared=compared))))
+    compared = ComparedRuns(
+        accuracy.logs.accuracy,
+        accuracy.scores,
+        result.performance[0].detail.number("result_samples_per_second"),
+    )
+    for mode, facts in audits.items():
+        groups.append((mode, judge(replace(facts, compared=compared))))
     name = name_of(place.division, place.submitter, place.system, place.benchmark, place.scenario)
     return verdict_group(name, round_, groups, benchmark, result.scenario)
 
@@ -370,12 +453,11 @@ def _with_run_name(run: str, verdicts: list[Verdict]) -> list[Verdict]:
     return verdicts if run == "run_1" else [replace(v, rule=f"{run}-{v.rule}") for v in verdicts]
 
 
-def _audit_facts(accuracy: RunFacts, place: Place, audit: Audit, mode: Mode) -> RunFacts:
-    folder = place.audit(audit.name)
-    answers = read_logs(folder / "accuracy")
-    performance = read_logs(folder / "performance" / "run_1")
+def _audit_facts(accuracy: RunFacts, result: _Result, audit: Audit, mode: Mode) -> RunFacts:
+    folder = result.place.audit(audit.name)
+    answers, performance = read_logs(folder / "accuracy"), result.audits[audit.name]
     if DETAIL in performance.files:
-        answers = replace(answers, detail=performance.detail, files=performance.files)
+        answers = replace(performance, accuracy=answers.accuracy)
     others = sorted(path for path in folder.glob("verify*.txt") if path.name != audit.verified_in)
     texts = SubmittedTexts(
         verify_txt=read_text(folder / audit.verified_in),
@@ -396,6 +478,7 @@ def _result_facts(result: _Result, round_: Round, copies: tuple[str, ...]) -> Re
         division=place.division,
         submitter=place.submitter,
         benchmark=result.benchmark,
+        scenario=result.scenario,
         round=round_,
         layouts=frozenset(place.layouts()),
         missing_files=tuple(_missing_files(result, folder)),

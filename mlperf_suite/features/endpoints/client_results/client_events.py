@@ -6,6 +6,7 @@ which requests are tracked, what the windows are, and which events a series take
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections import Counter
 from collections.abc import Sequence
@@ -50,7 +51,8 @@ class RunEvents:
     `duration_ns`: from each start of tracking to the end of its last request. `window_ns`: from
     the first request to the end of the last issued of those that ended. `finish_reasons`: by the
     servers' words. The series are sorted. `prompts`: of the tracked requests; `later_prompts`: of
-    those after them, an accuracy run's.
+    those after them, an accuracy run's. `gaps`: between one request and the next, their number,
+    sum and sum of squares.
 
     `lengths` and `tpot`: of the answers in tokens, in tokens and ns, where a tokenizer was there to
     count them; `inputs`: of the prompts in tokens. `uncounted`, `uncounted_inputs`: why they were
@@ -72,6 +74,14 @@ class RunEvents:
     uncounted_inputs: str = ""
     prompts: SentPrompts = field(default_factory=SentPrompts)
     later_prompts: SentPrompts = field(default_factory=SentPrompts)
+    gaps: list[int] = field(default_factory=lambda: [0, 0, 0])
+
+    @property
+    def gap_variation(self) -> float | None:
+        """The standard deviation of the gaps over their mean, 1 at Poisson times; None if nothing
+        was issued over time."""
+        count, total, squares = self.gaps
+        return math.sqrt(max(0, count * squares - total * total)) / total if total > 0 else None
 
 
 class _Tracking:
@@ -97,11 +107,12 @@ class _Tracking:
         self._open: dict[str, tuple[int, list[int]]] = {}
         self._first_ns: int | None = None
         self._last_issue_ns = -1
+        self._before_ns: int | None = None
 
     def take(self, event: Event) -> None:
         kind, uuid, now = event.event_type, event.sample_uuid, event.timestamp_ns
         if kind == "session.start_performance_tracking" and not self._on:
-            self._on = True
+            self._on, self._before_ns = True, None
             self._blocks.append([now, now])
         elif kind == "session.stop_performance_tracking":
             self._on = False
@@ -109,11 +120,19 @@ class _Tracking:
             self.events.issued += 1
             self._open[uuid] = now, self._blocks[-1]
             self._first_ns = now if self._first_ns is None else self._first_ns
+            self._take_gap(now)
             self._take_prompt(self.events.prompts.add(event.data, event.conversation_id or ""))
         elif kind == "sample.issued" and self._blocks:
             self.events.later_prompts.add(event.data)
         elif uuid in self._open:
             self._on_request(event, *self._open[uuid])
+
+    def _take_gap(self, now: int) -> None:
+        if self._before_ns is not None:
+            gap = now - self._before_ns
+            more = (1, gap, gap * gap)
+            self.events.gaps = [a + b for a, b in zip(self.events.gaps, more, strict=True)]
+        self._before_ns = now
 
     def _on_request(self, event: Event, issued_ns: int, block: list[int]) -> None:
         kind, now = event.event_type, event.timestamp_ns

@@ -82,6 +82,7 @@ class FullRun(Struct, frozen=True):
 class ResultSummary(Struct, frozen=True):
     """performance/result_summary.json.
 
+    `test_started_at`: since 1970, by the system's clock.
     `legacy_loadgen_window_duration_ns`: from the first request to the end of the last that was
     issued, as LoadGen counts; None if the rates are over `duration_ns`.
     `system_tps` and after: figures of MLPerf Endpoints that somebody added.
@@ -93,6 +94,7 @@ class ResultSummary(Struct, frozen=True):
     state: str
     complete: bool
     duration_ns: Count | None = None
+    test_started_at: Annotated[int, Meta(ge=0, le=2**62)] | None = None
     version: str | None = None
     git_sha: str | None = None
     ttft: Distribution = field(default_factory=Distribution)

@@ -70,17 +70,12 @@ class ClientResult:
             return None
         return self.summary.duration_ns, self.summary.latency.total
 
-    @property
-    def words(self) -> str:
-        return f"{self.place.system} {self.place.benchmark} {self.place.scenario}"
-
     def judge(
-        self, round_: Round, others: Sequence[ClientResult], tokenizer: Path | None = None
+        self, round_: Round, copies: tuple[str, ...] = (), tokenizer: Path | None = None
     ) -> VerdictGroup:
-        """Judge it; `others`: those of the submission, itself included; `tokenizer`: the folder of
-        one that may be the result's."""
+        """Judge it; `copies`: others that have the same run; `tokenizer`: the folder of one that
+        may be the result's."""
         place = self.place
-        copies = [o.words for o in others if o is not self and o.run == self.run is not None]
         measurements = place.measurements_file(place.folder)
         facts = ClientFacts(
             division=place.division,
@@ -98,7 +93,7 @@ class ClientResult:
             missing_files=tuple(_missing(place)),
             system=read_json(place.system_file),
             measurements=read_json(measurements or place.folder / "measurements.json"),
-            copies=tuple(sorted(copies)),
+            copies=copies,
             power_logs=(place.folder / "performance" / "power").exists(),
             nameplate=_nameplate(place),
         )

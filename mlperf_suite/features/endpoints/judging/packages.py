@@ -6,7 +6,8 @@ Refuses loose results of the official client.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -60,7 +61,8 @@ def _find(root: Path, folders: Folders) -> Found:
     roots = frozenset(packages.values())
 
     def verdicts(review: Review) -> list[VerdictGroup]:
-        of_packages = [judge_package(path, review.tokenizer) for path in sorted(roots)]
+        copies = _copies(roots)
+        of_packages = [judge_package(path, review.tokenizer, copies) for path in sorted(roots)]
         loose = [
             _judge_loose_client(root, path, review.round)
             for path in sorted(of_client)
@@ -92,10 +94,41 @@ def _judge_loose_client(root: Path, folder: Path, round_: Round | None) -> Verdi
     return refused(name, description, round_)
 
 
-def judge_package(root: Path, tokenizer: Path | None = None) -> list[VerdictGroup]:
+_Copies = Mapping[Path, str]
+
+
+def judge_package(
+    root: Path, tokenizer: Path | None = None, copies: _Copies | None = None
+) -> list[VerdictGroup]:
     """Judge every curve of a package, the folder of a submission id; one group says what is missing
-    where there is no curve. `tokenizer`: the folder of one that may be the model's."""
-    return [_judge_curve(root, system, model, tokenizer) for system, model in _curves(root)]
+    where there is no curve. `tokenizer`: the folder of one that may be the model's. `copies`: by a
+    point's folder, another with its run; of this package alone if it is not given."""
+    copies = _copies([root]) if copies is None else copies
+    return [_judge_curve(root, system, model, tokenizer, copies) for system, model in _curves(root)]
+
+
+def _copies(roots: Iterable[Path]) -> dict[Path, str]:
+    """By a point's folder, another point of any package that has the same run."""
+    points: dict[tuple[object, ...], list[Path]] = defaultdict(list)
+    for root in sorted(roots):
+        for system, model in _curves(root):
+            for _, folder in _points(root, system, model):
+                run, _ = read_typed(folder / CLIENT_SUMMARY, ResultSummary)
+                if run is not None and run.duration_ns:
+                    points[run.duration_ns, run.latency.total].append(folder)
+    return {
+        # Organization, id, system, model and point; each names the one before it.
+        folder: "/".join((*other.parts[-6:-4], *other.parts[-3:]))
+        for folders in points.values()
+        if len(folders) > 1
+        for folder, other in zip(folders, [folders[-1], *folders], strict=False)
+    }
+
+
+def _points(root: Path, system: str, model: str) -> list[tuple[int, Path]]:
+    """The folders r<N> of a curve, by their numbers."""
+    folders = folders_in(root / "results" / system / model) if model else []
+    return sorted((int(m[1]), f) for f in folders if (m := _POINT.fullmatch(f.name)))
 
 
 def _curves(root: Path) -> Iterator[tuple[str, str]]:
@@ -105,9 +138,10 @@ def _curves(root: Path) -> Iterator[tuple[str, str]]:
         yield from [(system.name, model.name) for model in models or [Path()]]
 
 
-def _judge_curve(root: Path, system: str, model: str, tokenizer: Path | None) -> VerdictGroup:
-    folders = folders_in(root / "results" / system / model) if model else []
-    numbered = sorted((int(m[1]), f) for f in folders if (m := _POINT.fullmatch(f.name)))
+def _judge_curve(
+    root: Path, system: str, model: str, tokenizer: Path | None, copies: _Copies
+) -> VerdictGroup:
+    numbered = _points(root, system, model)
     points = tuple(_point(folder, number, model, tokenizer) for number, folder in numbered)
     faults = [*_package_faults(root), *_curve_faults(system, model, points)]
     for _, folder in numbered:
@@ -120,6 +154,7 @@ def _judge_curve(root: Path, system: str, model: str, tokenizer: Path | None) ->
         points=points,
         layout=tuple(faults),
         power=_power(root / "results" / system / SYSTEM_POWER),
+        copies={folder.name: copies[folder] for _, folder in numbered if folder in copies},
     )
     name = name_of("", *filter(None, (root.name, system, model)))
     return verdict_group(name, SERIES, [("performance", judge(curve))])

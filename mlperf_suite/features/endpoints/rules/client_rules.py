@@ -7,6 +7,7 @@ metrics/report.py of the client. What the checker does not look at is the suite'
 from __future__ import annotations
 
 import math
+import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -61,6 +62,8 @@ _client_rule = partial(rule, "client")
 _own_rule = partial(_client_rule, official=False)
 _FIGURE_TOLERANCE = 1e-9
 """Figures that one program computed from the same integers."""
+_ZONES_NS = 86_400 * 10**9
+"""Clocks may be wrong by their time zones."""
 _P90, _P99 = "90.0", "99.0"
 _LENGTHS = 0.1
 """How far mean lengths of one model's answers to one data set may differ."""
@@ -211,7 +214,8 @@ def load_pattern(result: ClientFacts) -> Verdict:
     fix="Submit the configuration with which the run was made.",
 )
 def config_of_its_run(result: ClientFacts) -> Verdict:
-    """The configuration is that of the run: the summary repeats its load and seeds."""
+    """The configuration is that of the run: the summary repeats its load and seeds, and answers are
+    no longer than it allows."""
     config, repeated = result.settings.settings, result.run.run_config
     if repeated is None:
         return verdict(False, "no run_config in result_summary.json")
@@ -222,7 +226,14 @@ def config_of_its_run(result: ClientFacts) -> Verdict:
         for n in ("type", "target_qps", "target_concurrency")
     ]
     wrong = [f"{name} {first} and {second}" for name, first, second in pairs if first != second]
+    most, mean = result.settings.model_params.get("max_new_tokens"), _mean_length(result.run)
+    if type(most) is int and mean > (1 + _LENGTHS) * most:
+        wrong.append(f"max_new_tokens {most:,} and answers of {mean:,.1f} tokens")
     return verdict(not wrong, "; ".join(wrong) or "the same")
+
+
+def _mean_length(run: ResultSummary) -> float:
+    return run.output_sequence_lengths.avg or 0.0
 
 
 @_client_rule(
@@ -285,9 +296,11 @@ def lasted(result: ClientFacts) -> Verdict:
     fix="Repeat the run, and let it end by itself.",
 )
 def run_complete(result: ClientFacts) -> Verdict:
-    """The run ended by itself, and all of its figures were computed."""
+    """The run ended by itself, all of its figures were computed, and its day has come."""
     run = result.run
     ok = run.state == "complete" and run.complete
+    if (began_ns := run.test_started_at) is not None and began_ns > time.time_ns() + _ZONES_NS:
+        return verdict(False, f"test_started_at {began_ns}, a day to come")
     return verdict(ok, f"state {run.state}, {'' if run.complete else 'not '}complete")
 
 
@@ -650,6 +663,31 @@ def sent_prompts(result: ClientFacts) -> SentPrompts | None:
     if not isinstance(result.events, RunEvents) or not result.events.prompts.count:
         return None
     return result.events.prompts
+
+
+_VARIATION = (0.5, 2.0)
+"""Of the gaps between requests at a Poisson rate, where the client and its machine may delay some:
+1 is expected, within 0.1 of 1,000 requests or more."""
+_MIN_GAPS = 1000
+
+
+@_own_rule(
+    source="Inference rules, Scenarios: Server's arrivals are Poisson",
+    fix="Let the client issue the requests at its Poisson times, from a machine that keeps up.",
+)
+def issue_times(result: ClientFacts) -> Verdict:
+    """Requests at a rate are issued at Poisson times, by events.jsonl: neither at equal distances
+    nor in bursts."""
+    low, high = _VARIATION
+    demand = f"gaps between requests that vary by {low:g} to {high:g} times their mean"
+    if not result.issues_at_a_rate or not isinstance(result.events, RunEvents):
+        return verdict(True, "no events.jsonl of a run at a rate", demand)
+    count, variation = result.events.gaps[0], result.events.gap_variation
+    if count < _MIN_GAPS:
+        return verdict(True, f"{count:,} gaps, too few to say", demand)
+    if variation is None:
+        return verdict(False, "all at once", demand)
+    return verdict(low <= variation <= high, f"by {variation:.3f} times", demand)
 
 
 def _is_same(first: float | None, second: float | None) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -114,7 +114,8 @@ class CurveFacts(Facts):
     """One system's curve of one model. `system`, `model`: the names of folders, "" for none.
 
     `layout`: what is not where it should be, a line each. `power`: what system_power.json has, or
-    one line on why nothing; None if there is none.
+    one line on why nothing; None if there is none. `copies`: by a point's name, another of any
+    package that has its run.
     """
 
     system: str
@@ -122,6 +123,7 @@ class CurveFacts(Facts):
     points: tuple[PointFacts, ...]
     layout: tuple[str, ...]
     power: SystemPower | str | None = None
+    copies: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def subject(self) -> Subject:
@@ -236,6 +238,17 @@ def layout(curve: CurveFacts) -> Verdict:
 def files_readable(curve: CurveFacts) -> Verdict:
     """Every file of a point can be read, and has the expected members with their types."""
     return _verdict((f"{p.name}: {fault}" for p in curve.points for fault in p.problems), "all")
+
+
+@_own_rule(
+    demand="a run of its own for each point",
+    source="Endpoints rules, §8.1: a point is a measurement of its system",
+    fix="Submit each point with the files of its own run.",
+)
+def runs_of_their_own(curve: CurveFacts) -> Verdict:
+    """No point has the run of another point, in any system, model and package."""
+    copies = (f"{name}: the run of {other}" for name, other in curve.copies.items())
+    return _verdict(copies, "its own")
 
 
 @_package_rule(
