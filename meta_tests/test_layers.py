@@ -25,7 +25,7 @@ NAMES_TWICE = {
     # Each feature may have one.
     *("command.py", "options.py", "kind.py", "figures.py", "report.py", "plugin.py", "session.py"),
     # Of two things, each in a room that does not see the other.
-    *("Answer", "Place", "Request", "Sample", "Score", "Scores"),
+    *("Answer", "Request", "Sample", "Score", "Scores"),
 }
 PARALLEL = (
     # A benchmark and how it is scored.

@@ -93,7 +93,7 @@ class Reply(msgspec.Struct, array_like=True, tag=True):
 # Between the driver and a client process
 
 
-class Place(msgspec.Struct, array_like=True, frozen=True):
+class ServerAddress(msgspec.Struct, array_like=True, frozen=True):
     """A server's address. `address`: the address of its `host` that answered the first request.
     `authority`: the Host header; `path`: where requests for an answer go; `posts`: where a `Post`
     goes."""
@@ -113,7 +113,7 @@ class WorkerConfig(msgspec.Struct, array_like=True, tag=True):
     every request; "" sends another one with each. `model_names`: what
     answers may call the model."""
 
-    places: list[Place]
+    places: list[ServerAddress]
     kind: str
     model: str
     key: str | None

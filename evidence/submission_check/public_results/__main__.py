@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlperf_suite import SUITE_FOLDER
-from mlperf_suite.features.submission_check.places import Place
+from mlperf_suite.features.submission_check.scenario_folders import ScenarioFolder
 from mlperf_suite.features.submission_check.tree import find_submissions
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.judging.judges import folders_below
@@ -79,7 +79,7 @@ class Finding:
     words: str
 
 
-def language_results(root: Path) -> list[tuple[VerdictGroup, Place]]:
+def language_results(root: Path) -> list[tuple[VerdictGroup, ScenarioFolder]]:
     """The judged results of all benchmarks that the suite knows, and their folders."""
     root = root.absolute()
     places = {
@@ -94,7 +94,7 @@ def language_results(root: Path) -> list[tuple[VerdictGroup, Place]]:
     ]
 
 
-def findings(root: Path, judged: VerdictGroup, place: Place) -> list[Finding]:
+def findings(root: Path, judged: VerdictGroup, place: ScenarioFolder) -> list[Finding]:
     """What failed in a result, grouped by the line that shows it."""
     rows: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for verdict in judged.verdicts:
@@ -107,7 +107,7 @@ def findings(root: Path, judged: VerdictGroup, place: Place) -> list[Finding]:
     ]
 
 
-def _line(root: Path, place: Place, rule: str) -> tuple[str, str]:
+def _line(root: Path, place: ScenarioFolder, rule: str) -> tuple[str, str]:
     """The file and line that show a rule's verdict, and the text there."""
     evidence = EVIDENCE.get(rule)
     if evidence is None:
@@ -128,7 +128,7 @@ def _matching_line(text: str, pattern: str) -> str:
     return f"`{part if len(part) <= _SHOWN else part[: _SHOWN - 1] + '…'}`"
 
 
-def _is_copy(path: Path, place: Place) -> bool:
+def _is_copy(path: Path, place: ScenarioFolder) -> bool:
     accuracy_log = place.folder / "accuracy" / _ACCURACY
     return (
         path != accuracy_log
@@ -137,7 +137,7 @@ def _is_copy(path: Path, place: Place) -> bool:
     )
 
 
-def page(root: Path, results: Iterable[tuple[VerdictGroup, Place]], commit: str) -> str:
+def page(root: Path, results: Iterable[tuple[VerdictGroup, ScenarioFolder]], commit: str) -> str:
     """The page: the numbers of results and verdicts, and what failed."""
     results = list(results)
     counts = Counter(v.status for judged, _ in results for v in judged.verdicts)

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import msgspec
 
 from mlperf_suite.assets import embedded_model_dir
-from mlperf_suite.engines.messages import Place, Sampling, WorkerConfig
+from mlperf_suite.engines.messages import Sampling, ServerAddress, WorkerConfig
 from mlperf_suite.features.servers.adapters import ADAPTERS
 from mlperf_suite.features.servers.exchanges import Generating, Shared, TextCodec
 
@@ -20,7 +20,7 @@ WHOLE = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=False)
 
 
 HELLO = WorkerConfig(
-    [Place("h", "h", 1, False, "h:1", "/p", "/p")],
+    [ServerAddress("h", "h", 1, False, "h:1", "/p", "/p")],
     *("vllm", "m", None, {}, None, None, 32_000, None, 1, SILENCE_S),
 )
 

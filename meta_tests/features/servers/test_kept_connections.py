@@ -11,7 +11,13 @@ from unittest.mock import Mock
 import pytest
 
 from meta_tests.features.servers.wire import Wire
-from mlperf_suite.engines.messages import Failure, Place, Sampling, ServerAnswer, WorkerConfig
+from mlperf_suite.engines.messages import (
+    Failure,
+    Sampling,
+    ServerAddress,
+    ServerAnswer,
+    WorkerConfig,
+)
 from mlperf_suite.features.chats.agent_replay import answered_turn, replay_summary
 from mlperf_suite.features.chats.agent_sessions import RecordedTurn
 from mlperf_suite.features.chats.chat import ChatRequest, ChatSampling
@@ -87,7 +93,9 @@ class Requests:
     """Requests of a client process on at most so many connections, and what came of each."""
 
     def __init__(self, port: int, connections: int) -> None:
-        place = Place("h", "127.0.0.1", port, False, "h", "/v1/completions", "/v1/completions")
+        place = ServerAddress(
+            "h", "127.0.0.1", port, False, "h", "/v1/completions", "/v1/completions"
+        )
         terms: tuple[Any, ...] = (None, {}, None, None, 100, None, connections, 60.0)
         hello = WorkerConfig([place], "vllm", "m", *terms)
         self.pool = Pool(place, hello, None)

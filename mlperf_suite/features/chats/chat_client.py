@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.messages import Place, WorkerConfig
+from mlperf_suite.engines.messages import ServerAddress, WorkerConfig
 from mlperf_suite.engines.protocol import (
     SERVER_MODEL,
     SPECULATIVE,
@@ -106,7 +106,7 @@ class ChatClient:
         self._model = model
         self._fields = {**(_VLLM_FIELDS if token_ids else {}), **(fields or {})}
         self._path = target.path(CHAT_COMPLETIONS)
-        place = Place(
+        place = ServerAddress(
             host=target.host,
             address=target.address or target.host,
             port=target.port,
@@ -137,7 +137,7 @@ class ChatClient:
 
 
 def _hello(
-    place: Place, model: str, key: str | None, headers: Mapping[str, str], connections: int
+    place: ServerAddress, model: str, key: str | None, headers: Mapping[str, str], connections: int
 ) -> WorkerConfig:
     return WorkerConfig(
         places=[place],

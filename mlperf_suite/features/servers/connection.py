@@ -20,7 +20,7 @@ from typing import Protocol, cast
 import httptools
 import msgspec
 
-from mlperf_suite.engines.messages import Place, WorkerConfig
+from mlperf_suite.engines.messages import ServerAddress, WorkerConfig
 from mlperf_suite.features.servers.adapters import one_line
 
 MAX_HEAD_BYTES = 64 * 1024
@@ -403,7 +403,9 @@ class PendingConnection(Protocol):
 class Pool:
     """The connections to one place."""
 
-    def __init__(self, place: Place, hello: WorkerConfig, context: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, place: ServerAddress, hello: WorkerConfig, context: ssl.SSLContext | None
+    ) -> None:
         self._place = place
         self._context = context if place.tls else None
         self._limit = hello.connections

@@ -28,11 +28,11 @@ from mlperf_suite.engines.messages import (
     Answer,
     ClientBeat,
     FirstTokens,
-    Place,
     Post,
     PostReply,
     ReplicaBeat,
     Reply,
+    ServerAddress,
     ServerAnswer,
     ServerFirstTokens,
     WorkerConfig,
@@ -193,7 +193,7 @@ class EndpointEngine(Driver):
         posts = COMPLETIONS if scores is None else scores.path
         hello = WorkerConfig(
             [
-                Place(
+                ServerAddress(
                     t.host,
                     t.address,
                     t.port,

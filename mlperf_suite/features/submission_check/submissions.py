@@ -15,15 +15,15 @@ from mlperf_suite.benchmarks.audits import Audit, Mode
 from mlperf_suite.benchmarks.catalog import find_benchmark
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
-from mlperf_suite.features.submission_check.places import (
-    DIVISIONS,
-    BenchmarkPlace,
-    OtherResult,
-    Place,
-    TreeJudge,
-)
 from mlperf_suite.features.submission_check.power_measurement import POWER
 from mlperf_suite.features.submission_check.retrieval_rules import RETRIEVAL, RetrievalFacts
+from mlperf_suite.features.submission_check.scenario_folders import (
+    DIVISIONS,
+    BenchmarkFolder,
+    OtherResult,
+    ScenarioFolder,
+    TreeJudge,
+)
 from mlperf_suite.features.submission_check.submission_rules import (
     OTHER_BENCHMARKS,
     PowerSupplyRating,
@@ -62,7 +62,7 @@ from mlperf_suite.strict_json import JsonFile
 class _Result:
     """A scenario's folder, identified, and the logs of its runs. `audits`: by name."""
 
-    place: Place
+    place: ScenarioFolder
     benchmark: Benchmark
     scenario: Scenario
     accuracy: RunLogs
@@ -107,13 +107,13 @@ class _Submission:
     """A submitter's benchmarks in a division, and the results of each by its folder: LoadGen's, and
     `others`. `names`: see `_model_mapping`."""
 
-    benchmarks: tuple[BenchmarkPlace, ...]
+    benchmarks: tuple[BenchmarkFolder, ...]
     names: dict[str, str]
     results: dict[Path, list[_Result]]
     others: dict[Path, list[OtherResult]]
 
 
-def _read(submission: Path, benchmarks: Iterable[BenchmarkPlace]) -> _Submission:
+def _read(submission: Path, benchmarks: Iterable[BenchmarkFolder]) -> _Submission:
     of_it = tuple(b for b in benchmarks if b.submission == submission)
     names = _model_mapping(submission)
     others = {b.folder: _foreign_results(b, names) for b in of_it}
@@ -153,7 +153,7 @@ def _judge_submission(
     return judged
 
 
-def _foreign_results(place: BenchmarkPlace, names: dict[str, str]) -> list[OtherResult]:
+def _foreign_results(place: BenchmarkFolder, names: dict[str, str]) -> list[OtherResult]:
     """The results that LoadGen did not measure."""
     others = [each for each in judges() if isinstance(each, TreeJudge)]
     return [result for each in others for result in each.results_in(place, names)]
@@ -193,8 +193,8 @@ def _copies(
 
     A result of the same scenario, system and model at its other accuracy target does not count.
     """
-    runs: dict[tuple[object, ...], list[Place]] = defaultdict(list)
-    logs_of: dict[str, dict[str, list[Place]]] = defaultdict(lambda: defaultdict(list))
+    runs: dict[tuple[object, ...], list[ScenarioFolder]] = defaultdict(list)
+    logs_of: dict[str, dict[str, list[ScenarioFolder]]] = defaultdict(lambda: defaultdict(list))
     for other in others:
         if other.run is not None:
             runs["client", *other.run].append(other.place)
@@ -229,7 +229,7 @@ _MAX_NAMED = 8
 """Of the results that share one run, so that many copies do not take their square."""
 
 
-def _pairs(places: Sequence[Place]) -> Iterator[tuple[Place, Place]]:
+def _pairs(places: Sequence[ScenarioFolder]) -> Iterator[tuple[ScenarioFolder, ScenarioFolder]]:
     """Each place that shares its run with another one's, with some of those."""
     firsts = {_run_of(place): place for place in places}
     for place in places if len(firsts) > 1 else ():
@@ -243,14 +243,14 @@ def _logs_by_mode(result: _Result) -> Iterator[tuple[str, RunLogs]]:
     yield from (("performance", logs) for logs in result.audits.values())
 
 
-def _words(copy: Place, place: Place) -> str:
+def _words(copy: ScenarioFolder, place: ScenarioFolder) -> str:
     """A result as another one of the tree names it."""
     words = f"{copy.system} {copy.benchmark} {copy.scenario}"
     same = copy.submission == place.submission
     return words if same else f"{copy.division}/{copy.submitter} {words}"
 
 
-def _near_copies(results: Sequence[_Result]) -> Iterator[tuple[Place, Place]]:
+def _near_copies(results: Sequence[_Result]) -> Iterator[tuple[ScenarioFolder, ScenarioFolder]]:
     """Results whose latencies are mostly the same but for a last digit.
 
     Of results in the order of each latency, only neighbours can have it in common.
@@ -287,7 +287,7 @@ _AT_ACCURACY = re.compile(r"-99(?:\.9)?$")
 """The end of the name of a benchmark whose model has two accuracy targets."""
 
 
-def _run_of(place: Place) -> tuple[Path, str, str, str]:
+def _run_of(place: ScenarioFolder) -> tuple[Path, str, str, str]:
     """The run behind a result's logs: results for which it is equal may share logs."""
     benchmark = _AT_ACCURACY.sub("", place.benchmark)
     return place.submission, place.system, benchmark, place.scenario
@@ -298,7 +298,7 @@ def _benchmark_named(name: str, names: dict[str, str]) -> Benchmark | None:
 
 
 def _results(
-    place: BenchmarkPlace, names: dict[str, str], taken: Collection[Place]
+    place: BenchmarkFolder, names: dict[str, str], taken: Collection[ScenarioFolder]
 ) -> list[_Result]:
     """Those that LoadGen measured, and are not `taken` for another program's."""
     benchmark = _benchmark_named(place.benchmark, names)
@@ -321,7 +321,7 @@ _NO_LANGUAGE = "no language benchmark of MLPerf"
 
 
 def _judge_benchmark(
-    place: BenchmarkPlace, official_name: str, benchmark: Benchmark | None, round_: Round
+    place: BenchmarkFolder, official_name: str, benchmark: Benchmark | None, round_: Round
 ) -> VerdictGroup:
     scenarios = tuple(p.scenario for p in place.scenarios)
     rounds = OTHER_BENCHMARKS.get(official_name)
@@ -344,7 +344,7 @@ def _judge_benchmark(
     return verdict_group(name, round_, [("", verdicts)], benchmark)
 
 
-def _judge_retrieval(place: BenchmarkPlace, name: str, round_: Round) -> Iterator[VerdictGroup]:
+def _judge_retrieval(place: BenchmarkFolder, name: str, round_: Round) -> Iterator[VerdictGroup]:
     """The files of each result of a benchmark of retrieval; nothing of any other."""
     for at in place.scenarios if name in RETRIEVAL else ():
         facts = RetrievalFacts(
@@ -421,11 +421,11 @@ def _judge_result(
     return verdict_group(name, round_, groups, benchmark, result.scenario)
 
 
-def _accuracy_txt(place: Place) -> Path:
+def _accuracy_txt(place: ScenarioFolder) -> Path:
     return place.folder / "accuracy" / ACCURACY_TXT
 
 
-def _cut_log(place: Place) -> str | None:
+def _cut_log(place: ScenarioFolder) -> str | None:
     """The accuracy log, if it is as short as a truncated one."""
     path = place.folder / "accuracy" / ACCURACY
     return read_text(path) if size_of(path) <= MAX_ACCURACY_LOG_BYTES else None
@@ -491,7 +491,7 @@ def _result_facts(result: _Result, round_: Round, copies: tuple[str, ...]) -> Re
     )
 
 
-def _nameplate(place: Place, round_: Round) -> PowerSupplyRating | None:
+def _nameplate(place: ScenarioFolder, round_: Round) -> PowerSupplyRating | None:
     """The file of the system's power supplies, which the checker reads from v6.1 on."""
     if round_.name < "v6.1" or not place.nameplate_file.exists():
         return None
@@ -520,7 +520,7 @@ def _missing_files(result: _Result, measurements: Path) -> list[str]:
     return absent if code else [*absent, "src/"]
 
 
-def _from(place: Place, path: Path) -> str:
+def _from(place: ScenarioFolder, path: Path) -> str:
     """The path relative to the scenario's folder, or to the submitter's if it is outside that."""
     root = place.folder if place.folder in path.parents else place.submission
     return str(path.relative_to(root))

@@ -10,7 +10,6 @@ from typing import Any
 
 from mlperf_suite import strict_json
 from mlperf_suite.benchmarks.definition import Scenario
-from mlperf_suite.features.submission_check.places import DIVISIONS, BenchmarkPlace, Place
 from mlperf_suite.features.submission_check.power_measurement import (
     CLIENT_JSON,
     HASHED,
@@ -21,6 +20,11 @@ from mlperf_suite.features.submission_check.power_measurement import (
     SPL,
     TESTING,
     PowerFacts,
+)
+from mlperf_suite.features.submission_check.scenario_folders import (
+    DIVISIONS,
+    BenchmarkFolder,
+    ScenarioFolder,
 )
 from mlperf_suite.judging.judges import Folders
 from mlperf_suite.judging.reading import file_names, folders_in, read_bytes, text_of
@@ -36,7 +40,7 @@ class Tree:
     without any. `misplaced`: submissions that are in no division's folder.
     """
 
-    benchmarks: tuple[BenchmarkPlace, ...]
+    benchmarks: tuple[BenchmarkFolder, ...]
     idle_systems: tuple[Path, ...]
     misplaced: tuple[Path, ...]
 
@@ -70,7 +74,9 @@ def find_submissions(root: Path, folders: Folders) -> Tree:
         places = (
             folders_in(folder) if whole else [p for p in scenario_folders if p.parent == folder]
         )
-        benchmarks.append(BenchmarkPlace(folder, tuple(map(Place, sorted(places))), whole))
+        benchmarks.append(
+            BenchmarkFolder(folder, tuple(map(ScenarioFolder, sorted(places))), whole)
+        )
     with_results = {(b.submission, b.system) for b in benchmarks}
     idle = [path for path in systems if (path.parents[1], path.stem) not in with_results]
     idle += sorted(empty_folders)

@@ -31,7 +31,7 @@ from mlperf_suite.features.endpoints.client_results.result_files import (
     read_typed,
 )
 from mlperf_suite.features.endpoints.rules.client_rules import ClientFacts
-from mlperf_suite.features.submission_check.places import BenchmarkPlace, Place
+from mlperf_suite.features.submission_check.scenario_folders import BenchmarkFolder, ScenarioFolder
 from mlperf_suite.features.submission_check.submission_rules import PowerSupplyRating
 from mlperf_suite.judging.reading import read_json, read_yaml, size_of
 from mlperf_suite.judging.verdict_group import VerdictGroup, name_of, scenario_of, verdict_group
@@ -44,7 +44,7 @@ _AUDIT = "audit_"
 class ClientResult:
     """A scenario's folder of the official client, identified, and what its files have."""
 
-    place: Place
+    place: ScenarioFolder
     benchmark: ClientBenchmark
     config: ClientConfig | None
     summary: ResultSummary | None
@@ -105,7 +105,7 @@ class ClientResult:
         return verdict_group(name, round_, groups, benchmark, scenario)
 
 
-def client_results_of(place: BenchmarkPlace, names: Mapping[str, str]) -> list[ClientResult]:
+def client_results_of(place: BenchmarkFolder, names: Mapping[str, str]) -> list[ClientResult]:
     """The scenarios of a benchmark that the client measured. `names`: see model_mapping.json."""
     results = []
     for scenario in place.scenarios:
@@ -116,14 +116,14 @@ def client_results_of(place: BenchmarkPlace, names: Mapping[str, str]) -> list[C
     return results
 
 
-def _is_of_client(place: Place) -> bool:
+def _is_of_client(place: ScenarioFolder) -> bool:
     """Whether the official client measured it: any of its files, and no detail log where the
     official checker looks for one."""
     logs = (place.folder / "performance" / "run_1" / DETAIL, place.folder / "accuracy" / DETAIL)
     return any(map(Path.exists, _client_files(place))) and not any(map(Path.exists, logs))
 
 
-def _client_files(place: Place) -> tuple[Path, Path, Path]:
+def _client_files(place: ScenarioFolder) -> tuple[Path, Path, Path]:
     """config.yaml, result_summary.json and accuracy_results.json of the official client."""
     yml = place.folder / "config.yml"
     config = yml if yml.exists() else place.folder / "config.yaml"
@@ -131,7 +131,7 @@ def _client_files(place: Place) -> tuple[Path, Path, Path]:
     return config, performance / CLIENT_SUMMARY, accuracy / CLIENT_ACCURACY
 
 
-def _read(place: Place, benchmark: ClientBenchmark) -> ClientResult:
+def _read(place: ScenarioFolder, benchmark: ClientBenchmark) -> ClientResult:
     config_file, summary_file, accuracy_file = _client_files(place)
     content, problem = read_yaml(config_file)
     config, fault = (None, problem) if problem else config_of(content)
@@ -230,14 +230,14 @@ def _cached(name: str) -> Path | None:
     return Path(file).parent if isinstance(file, str) else None
 
 
-def _nameplate(place: Place) -> PowerSupplyRating | None:
+def _nameplate(place: ScenarioFolder) -> PowerSupplyRating | None:
     """The file of the system's power supplies; a power measurement is impossible here."""
     if not place.nameplate_file.exists():
         return None
     return PowerSupplyRating(*read_yaml(place.nameplate_file), counts=False)
 
 
-def _missing(place: Place) -> Iterable[str]:
+def _missing(place: ScenarioFolder) -> Iterable[str]:
     paths = [*_client_files(place), place.folder / "measurements.json", place.folder / "README.md"]
     yield from (str(p.relative_to(place.folder)) for p in paths if size_of(p) == 0)
     if size_of(place.system_file) == 0:

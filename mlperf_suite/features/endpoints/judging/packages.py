@@ -35,7 +35,7 @@ from mlperf_suite.features.endpoints.client_results.series import SERIES, SERIES
 from mlperf_suite.features.endpoints.judging.client_submissions import client_results_of, events_of
 from mlperf_suite.features.endpoints.rules.client_rules import ClientFacts
 from mlperf_suite.features.endpoints.rules.package_rules import CurveFacts, PointFacts
-from mlperf_suite.features.submission_check.places import DIVISIONS, TreeJudge
+from mlperf_suite.features.submission_check.scenario_folders import DIVISIONS, TreeJudge
 from mlperf_suite.judging.judges import Folders, Found, Review
 from mlperf_suite.judging.reading import file_names, folders_in, read_json, read_yaml, size_of
 from mlperf_suite.judging.verdict_group import VerdictGroup, name_of, refused, verdict_group

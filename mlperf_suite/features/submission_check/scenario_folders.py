@@ -16,7 +16,7 @@ DIVISIONS = ("closed", "open", "network")
 _AUDITS = "TEST"
 
 
-class _BenchmarkFolder:
+class _ResultsFolder:
     """What lies in <division>/<submitter>/results/<system>/<benchmark>."""
 
     __slots__ = ()
@@ -48,7 +48,7 @@ class _BenchmarkFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class Place(_BenchmarkFolder):
+class ScenarioFolder(_ResultsFolder):
     """One scenario's folder: <division>/<submitter>/results/<system>/<benchmark>/<scenario>."""
 
     folder: Path
@@ -114,11 +114,11 @@ class Place(_BenchmarkFolder):
 
 
 @dataclass(frozen=True, slots=True)
-class BenchmarkPlace(_BenchmarkFolder):
+class BenchmarkFolder(_ResultsFolder):
     """One benchmark of one system. `whole`: whether all of its scenarios are visible."""
 
     folder: Path
-    scenarios: tuple[Place, ...]
+    scenarios: tuple[ScenarioFolder, ...]
     whole: bool
 
     @property
@@ -130,7 +130,7 @@ class OtherResult(Protocol):
     """A result in a submission's tree that LoadGen did not measure."""
 
     @property
-    def place(self) -> Place: ...
+    def place(self) -> ScenarioFolder: ...
 
     @property
     def round(self) -> Round | None:
@@ -153,4 +153,4 @@ class TreeJudge(Judge):
     """A judge that also reads results in submissions' trees. `results_in`: of a benchmark, given
     model_mapping.json, those that LoadGen did not measure."""
 
-    results_in: Callable[[BenchmarkPlace, Mapping[str, str]], Sequence[OtherResult]]
+    results_in: Callable[[BenchmarkFolder, Mapping[str, str]], Sequence[OtherResult]]
