@@ -35,7 +35,7 @@ class RunKey:
     kind: ClassVar[str] = LOADGEN
 
     @property
-    def place(self) -> tuple[str, str]:
+    def benchmark_and_scenario(self) -> tuple[str, str]:
         """What its result is of: the benchmark's id and the scenario's name."""
         return self.benchmark, self.scenario
 

@@ -49,7 +49,7 @@ def check_baselines(suite: Session, plan: Plan, baselines: Baselines) -> None:
     from mlperf_suite.hardware import describe_system
     from mlperf_suite.results.schema import Meta, Summary
 
-    compared = {key.place: key for key in plan.keys if kind_of(key).is_compared}
+    compared = {key.benchmark_and_scenario: key for key in plan.keys if kind_of(key).is_compared}
     settings = suite.settings
     for kind, baseline in baselines.items():
         if kind not in compared:

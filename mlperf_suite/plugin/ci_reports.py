@@ -90,7 +90,7 @@ def _summary(suite: Session, key: StepKey) -> tuple[Summary, Path] | None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     keys = ((_run_key(item), item.nodeid) for item in session.items)
-    last = {key.place: nodeid for key, nodeid in keys if key is not None}
+    last = {key.benchmark_and_scenario: nodeid for key, nodeid in keys if key is not None}
     session.config.stash[_LAST] = last
     session.config.stash[_ATTACHED] = set()
 
@@ -178,7 +178,7 @@ def _tell_allure(
     part = part or f"Compliance/{key.mode.upper()}"
     logs = [name for name in summary.logs if name.startswith(f"{part}/")]
     _attach(item, folder, [name for name in logs if name.endswith(".txt")])
-    if item.config.stash[_LAST].get(key.place) == item.nodeid:
+    if item.config.stash[_LAST].get(key.benchmark_and_scenario) == item.nodeid:
         plots = sorted(f"plots/{path.name}" for path in (folder / "plots").glob("*.png"))
         _attach(item, folder, ["report.html", "report.md", "summary.json", *plots])
 

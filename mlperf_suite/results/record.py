@@ -82,7 +82,7 @@ class Result:
     not_submittable: str | None = None
 
     @property
-    def place(self) -> tuple[str, str]:
+    def benchmark_and_scenario(self) -> tuple[str, str]:
         return self.benchmark.id, self.scenario.name
 
     @property

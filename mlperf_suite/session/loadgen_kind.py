@@ -10,7 +10,15 @@ from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark
 from mlperf_suite.loadgen.load_plan import COMPARED, MODES, RunKey
-from mlperf_suite.session.run_kind import Maker, OfOneRun, Place, Selection, Step, StepKey, kind_of
+from mlperf_suite.session.run_kind import (
+    BenchmarkAndScenario,
+    Maker,
+    OfOneRun,
+    Selection,
+    Step,
+    StepKey,
+    kind_of,
+)
 from mlperf_suite.session.timing.estimate import Estimator, sized_by_rate
 
 if TYPE_CHECKING:
@@ -61,13 +69,13 @@ class LoadGenRuns(ScenarioRun):
         self, keys: Sequence[RunKey], selection: Selection
     ) -> Mapping[RunKey, Sequence[Step]]:
         rates = _rate_steps(keys, selection)
-        first = {key.place: key for key in reversed(keys)}
+        first = {key.benchmark_and_scenario: key for key in reversed(keys)}
         steps: dict[RunKey, Sequence[Step]] = {}
         for key in keys:
-            rate = rates.get(key.place)
+            rate = rates.get(key.benchmark_and_scenario)
             at_rate = rate is not None and (rate.key == key or sized_by_rate(key, selection))
             before = [rate] if rate is not None and at_rate else []
-            is_first = first[key.place] == key
+            is_first = first[key.benchmark_and_scenario] == key
             steps[key] = [*before, *_steps_of_run(key, selection, is_first)]
         return steps
 
@@ -82,13 +90,13 @@ class LoadGenRuns(ScenarioRun):
     def learn(self, step: Step, outcome: Any, pace: RunSizing) -> None:
         key: Any = step.key
         if step.kind == "rate":
-            pace.learn_rate(key.place, outcome)
+            pace.learn_rate(key.benchmark_and_scenario, outcome)
         elif step.kind == "run":
             pace.learn_run(key, outcome)
 
     def missed(self, key: RunKey, pace: RunSizing) -> None:
         if key.mode == "accuracy":
-            pace.accuracy_failed(key.place)
+            pace.accuracy_failed(key.benchmark_and_scenario)
 
     # The steps
 
@@ -126,11 +134,11 @@ def _compared_with(key: RunKey) -> tuple[RunKey, ...]:
     return accuracy, performance
 
 
-def _rate_steps(keys: Collection[RunKey], selection: Selection) -> dict[Place, Step]:
+def _rate_steps(keys: Collection[RunKey], selection: Selection) -> dict[BenchmarkAndScenario, Step]:
     """By place, the step that measures the rate which no accuracy run shows."""
-    steps: dict[Place, Step] = {}
+    steps: dict[BenchmarkAndScenario, Step] = {}
     for key in keys:
-        place = key.place
+        place = key.benchmark_and_scenario
         has_rate = (
             replace(key, mode="accuracy") in keys
             and BENCHMARKS[key.benchmark].accuracy_samples is None

@@ -19,7 +19,7 @@ from mlperf_suite.engines.protocol import SILENCE_S, Engine, EngineDescription
 from mlperf_suite.results.run_folder import ENGINE_LOG
 from mlperf_suite.results.schema import WarmUpFigures
 from mlperf_suite.session.load_run import StepMaker
-from mlperf_suite.session.run_kind import Place, Step
+from mlperf_suite.session.run_kind import BenchmarkAndScenario, Step
 from mlperf_suite.session.timing.estimate import Speed, rate_probe_samples, warm_up_requests
 from mlperf_suite.session.timing.probe import ProbedEngine, probe
 
@@ -134,7 +134,9 @@ class Preparation(StepMaker):
         )
         return len(prompts) / elapsed_s
 
-    def warm_up(self, place: Place, rate_qps: float | None = None) -> WarmUpFigures | None:
+    def warm_up(
+        self, place: BenchmarkAndScenario, rate_qps: float | None = None
+    ) -> WarmUpFigures | None:
         """Warm the engine up for a run; None if that is switched off.
 
         `rate_qps`: queries/s that Server will be sent, None for those of a planned run. Raises

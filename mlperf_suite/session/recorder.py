@@ -26,10 +26,17 @@ from mlperf_suite.session.companion import profile_of
 from mlperf_suite.session.engine_source import EngineFigures, source_of
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.run_kind import Place, Role, RunKind, Step, StepKey, kind_of
+from mlperf_suite.session.run_kind import (
+    BenchmarkAndScenario,
+    Role,
+    RunKind,
+    Step,
+    StepKey,
+    kind_of,
+)
 from mlperf_suite.session.timing.run_sizing import RunSizing
 
-Baselines = Mapping[Place, BaselineRun]
+Baselines = Mapping[BenchmarkAndScenario, BaselineRun]
 
 
 class SessionResult(Protocol):
@@ -62,8 +69,8 @@ class Recorder:
         self._settings = inputs.settings
         self._pace = pace
         self._baselines = baselines
-        self._results: dict[Place, SessionResult] = {}
-        self._kinds: dict[Place, RunKind[Any]] = {}
+        self._results: dict[BenchmarkAndScenario, SessionResult] = {}
+        self._kinds: dict[BenchmarkAndScenario, RunKind[Any]] = {}
         self._outcomes: dict[StepKey, object] = {}
         self._of_engine = EngineFigures({})
         self.load_generator: str | None = None
@@ -85,7 +92,9 @@ class Recorder:
         place = (self._settings.results_dir, benchmark, scenario, started)
         return RunFolder(*place, by_client=by_client)
 
-    def new_result(self, place: Place, started: datetime, *, by_client: bool = False) -> Result:
+    def new_result(
+        self, place: BenchmarkAndScenario, started: datetime, *, by_client: bool = False
+    ) -> Result:
         """The result of a benchmark's scenario that begins now, with its folder."""
         definition = BENCHMARKS[place[0]]
         folder = self.new_folder(*place, started, by_client=by_client)
@@ -93,15 +102,15 @@ class Recorder:
 
     def result_of(self, key: StepKey) -> Any:
         """The result that a key is part of, as its kind keeps it; the first call creates it."""
-        if key.place not in self._results:
+        if key.benchmark_and_scenario not in self._results:
             started, kind = datetime.now(UTC).astimezone(), kind_of(key)
-            self._results[key.place] = kind.result(key, self, started)
-            self._kinds[key.place] = kind
-        return self._results[key.place]
+            self._results[key.benchmark_and_scenario] = kind.result(key, self, started)
+            self._kinds[key.benchmark_and_scenario] = kind
+        return self._results[key.benchmark_and_scenario]
 
     def has_begun(self, key: StepKey) -> bool:
         """Whether the result that a key is part of has begun."""
-        return key.place in self._results
+        return key.benchmark_and_scenario in self._results
 
     def outcome(self, key: StepKey) -> Any:
         """What the last step of a key returned. Raises KeyError if it was not made."""
@@ -109,7 +118,7 @@ class Recorder:
 
     def verdicts(self, key: StepKey) -> list[Verdict]:
         """The verdicts on what a key made; empty if it was not made."""
-        result = self._results.get(key.place)
+        result = self._results.get(key.benchmark_and_scenario)
         return kind_of(key).verdicts(key, result) if result is not None else []
 
     # What the steps returned
@@ -140,7 +149,7 @@ class Recorder:
 
     # Files
 
-    def _kind(self, result: SessionResult) -> tuple[Place, RunKind[Any]]:
+    def _kind(self, result: SessionResult) -> tuple[BenchmarkAndScenario, RunKind[Any]]:
         place = next(place for place, made in self._results.items() if made is result)
         return place, self._kinds[place]
 
@@ -237,7 +246,7 @@ class Recorder:
             parts=self._of_engine.parts,
             plan=tuple(self._pace.rows(result.benchmark, result.scenario.name)),
         )
-        return summary_of(result, about, self._planned_modes(result.place))
+        return summary_of(result, about, self._planned_modes(result.benchmark_and_scenario))
 
     def config_json(self, benchmark: Benchmark) -> dict[str, Any]:
         """Every setting as used, the engine's description, the data, versions and hardware."""
@@ -270,15 +279,15 @@ class Recorder:
 
     # The end of the session
 
-    def _planned_modes(self, place: Place) -> set[Mode]:
+    def _planned_modes(self, place: BenchmarkAndScenario) -> set[Mode]:
         plan = self._pace.plan
-        keys = [key for key in plan.keys if key.place == place]
+        keys = [key for key in plan.keys if key.benchmark_and_scenario == place]
         return {mode for key in keys for mode in kind_of(key).modes(key, plan.selection)}
 
     def close(self) -> None:
         """Mark each result as failed whose planned runs were not all made."""
         for result in self._results_of_runs:
-            modes = sorted(self._planned_modes(result.place) - result.runs.keys())
+            modes = sorted(self._planned_modes(result.benchmark_and_scenario) - result.runs.keys())
             if modes and result.failure is None and self.writable:
                 result.cut_short = f"the session ended before its {modes[0]} run"
                 with contextlib.suppress(OSError):

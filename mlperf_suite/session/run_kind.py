@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mlperf_suite.rules.verdict import Verdict
     from mlperf_suite.settings import Settings
 
-Place = tuple[str, str]
+BenchmarkAndScenario = tuple[str, str]
 """What a result is of: a benchmark's id and a scenario's name."""
 Role = Literal["runs", "scoring"]
 """What an engine is loaded for. Scores may use a prefix cache and runs may not, so each role has
@@ -45,7 +45,7 @@ class StepKey(Protocol):
     @property
     def mode(self) -> Mode: ...
     @property
-    def place(self) -> Place: ...
+    def benchmark_and_scenario(self) -> BenchmarkAndScenario: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Selection:
     rates_known: Collection[str] = ()
     at_a_rate: Collection[str] = ()
     offline_rate_given: bool = False
-    no_rate: Collection[Place] = ()
+    no_rate: Collection[BenchmarkAndScenario] = ()
     profiled: bool = False
     remote: bool = False
     of_features: Sequence[Step] = ()
@@ -231,7 +231,7 @@ class RunKind(Generic[Key]):
         settings = session.settings
         return {
             "dataset": settings.dataset,
-            "samples": session.samples(*key.place),
+            "samples": session.samples(*key.benchmark_and_scenario),
             "max_new_tokens": settings.max_new_tokens,
         }
 
@@ -246,7 +246,7 @@ class RunKind(Generic[Key]):
 
     def result(self, key: Key, recorder: Any, started: datetime) -> Any:
         """The result that a key is part of, when its first key begins."""
-        return recorder.new_result(key.place, started)
+        return recorder.new_result(key.benchmark_and_scenario, started)
 
     def begin(self, key: Key, result: Any) -> None:
         """Begin the part of a key in its result."""

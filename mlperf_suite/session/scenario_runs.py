@@ -39,7 +39,7 @@ from mlperf_suite.session.load_run import (
     shortened_to,
 )
 from mlperf_suite.session.preparation import Preparation
-from mlperf_suite.session.run_kind import Place, Step
+from mlperf_suite.session.run_kind import BenchmarkAndScenario, Step
 from mlperf_suite.session.timing.estimate import sized_by_rate
 
 _DECODED_AT_ONCE = 64
@@ -63,7 +63,7 @@ class ScenarioRuns(StepMaker):
     preparation: Preparation
     _facts: dict[RunKey, RunFacts] = dataclasses.field(default_factory=dict)
     """Those of each key's first run, for its repeats."""
-    _compared: dict[Place, ComparedRuns] = dataclasses.field(default_factory=dict)
+    _compared: dict[BenchmarkAndScenario, ComparedRuns] = dataclasses.field(default_factory=dict)
     """By place, what an audit of it is compared with."""
 
     def make(self, step: Step, result: Result) -> object:
@@ -72,7 +72,7 @@ class ScenarioRuns(StepMaker):
         if step.kind == "rate":
             return self.preparation.rate(step)
         if step.kind == "warm-up":
-            return self.preparation.warm_up(result.place)
+            return self.preparation.warm_up(result.benchmark_and_scenario)
         return self._run(step, result)
 
     def _run(self, step: Step, result: Result) -> RunRecord:
@@ -249,21 +249,21 @@ class ScenarioRuns(StepMaker):
             ),
             text_alone=gives_text_alone(engine),
             accuracy_tokens=accuracy.answers if accuracy else None,
-            compared=self._compared.get(key.place),
+            compared=self._compared.get(key.benchmark_and_scenario),
         )
 
     def _keep_to_compare(self, key: RunKey, result: Result, facts: RunFacts) -> None:
         """Keep what the benchmark's audits compare themselves with."""
         if not any(audit.compares for audit in result.benchmark.audits):
             return
-        compared = self._compared.get(key.place, ComparedRuns())
+        compared = self._compared.get(key.benchmark_and_scenario, ComparedRuns())
         if key.mode == "accuracy":
             answers, scores = facts.logs.accuracy, facts.scores
             compared = dataclasses.replace(compared, answers=answers, scores=scores)
         elif key.mode == "performance":
             rate = facts.detail.number("result_samples_per_second")
             compared = dataclasses.replace(compared, samples_per_s=rate)
-        self._compared[key.place] = compared
+        self._compared[key.benchmark_and_scenario] = compared
 
     def _keep_audit(
         self, key: RunKey, result: Result, scores: Scores | None, high_accuracy: bool

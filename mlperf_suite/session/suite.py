@@ -201,7 +201,7 @@ class Session:
             outcome = self.make(need)
             if outcome.failure is None:
                 continue
-            if need.place != key.place:
+            if need.benchmark_and_scenario != key.benchmark_and_scenario:
                 # This key has a separate result, which records why it failed.
                 self._attempt(key, outcome.failure)
             self._outcomes[key] = outcome
@@ -311,7 +311,9 @@ class Session:
 
     def _use_kept_samples(self) -> None:
         """See how many samples earlier sessions took on the loaded engine."""
-        places = dict.fromkeys(k.place for k in self.plan.runs if k.kind == RunKey.kind)
+        places = dict.fromkeys(
+            k.benchmark_and_scenario for k in self.plan.runs if k.kind == RunKey.kind
+        )
         configs = {id_: self.recorder.config_json(BENCHMARKS[id_]) for id_, _ in places}
         kept = {
             place: kept_samples(self.settings.results_dir, place, Config.read(configs[place[0]]))

@@ -79,7 +79,10 @@ class OfficialClient(RunKind[ClientRunKey]):
         return {"performance", "accuracy"} if key in selection.scored else {"performance"}
 
     def seconds(self, step: Step, key: ClientRunKey, estimator: Estimator) -> float | None:
-        runs = (RunKey(*key.place, "performance"), RunKey(*key.place, "accuracy"))
+        runs = (
+            RunKey(*key.benchmark_and_scenario, "performance"),
+            RunKey(*key.benchmark_and_scenario, "accuracy"),
+        )
         return _CLIENT_S + sum(estimator.run_s("run", run) for run in runs)
 
     def least_s(self, key: ClientRunKey) -> float:
@@ -87,7 +90,7 @@ class OfficialClient(RunKind[ClientRunKey]):
 
     def learn(self, step: Step, outcome: Any, pace: RunSizing) -> None:
         if step.key is not None:
-            pace.learn_offline(step.key.place, outcome)
+            pace.learn_offline(step.key.benchmark_and_scenario, outcome)
 
     def check(self, keys: Sequence[ClientRunKey], session: SessionParts) -> None:
         name_client(session)
@@ -101,7 +104,7 @@ class OfficialClient(RunKind[ClientRunKey]):
         return ClientRuns(*session.run_parts, session.preparation)
 
     def result(self, key: ClientRunKey, recorder: Any, started: datetime) -> Any:
-        return recorder.new_result(key.place, started, by_client=True)
+        return recorder.new_result(key.benchmark_and_scenario, started, by_client=True)
 
     def begin(self, key: ClientRunKey, result: Result) -> None:
         from mlperf_suite.results.record import RunRecord

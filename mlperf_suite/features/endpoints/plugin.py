@@ -102,7 +102,7 @@ def _curve_changes(config: pytest.Config) -> list[Any]:
 
     for curve in _curves(config):
         (case,) = curve.values
-        baseline = baselines.get(case.key.place)
+        baseline = baselines.get(case.key.benchmark_and_scenario)
         if baseline and curve_of(baseline.summary):
             change = MetricCase(case.key, AREA.name)
             cases.append(pytest.param(change, marks=curve.marks, id=curve.id))

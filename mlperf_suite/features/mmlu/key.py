@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from mlperf_suite.benchmarks.audits import Mode
-from mlperf_suite.session.run_kind import Place
+from mlperf_suite.session.run_kind import BenchmarkAndScenario
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class MmluKey:
     mode: ClassVar[Mode] = "accuracy"
 
     @property
-    def place(self) -> Place:
+    def benchmark_and_scenario(self) -> BenchmarkAndScenario:
         return self.benchmark, self.scenario
 
     def __str__(self) -> str:

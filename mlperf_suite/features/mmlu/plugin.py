@@ -53,7 +53,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         parametrize(metafunc, "mmlu_run", [pytest.param(Case(MMLU), id=hidden)], REGRESSION)
     if "mmlu_change" in names:
         change = pytest.param(MetricCase(MMLU, "mmlu"), id=hidden)
-        is_compared = MMLU.place in baselines_of(config)
+        is_compared = MMLU.benchmark_and_scenario in baselines_of(config)
         parametrize(metafunc, "mmlu_change", [change] if is_compared else [], REGRESSION)
     if "mmlu_share" in names:
         shares = shares_of(config)

@@ -35,7 +35,7 @@ _DOMAIN_COLOURS = dict(zip(DOMAINS, (BLUE, ORANGE, GREEN, "#CC79A7"), strict=Tru
 
 class MmluReport(FeatureReport):
     def name(self, summary: Summary) -> str:
-        return _NAME if summary.meta.kind == MMLU.place else ""
+        return _NAME if summary.meta.kind == MMLU.benchmark_and_scenario else ""
 
     def page(self, summary: Summary, folder: Path, config: Config) -> list[Section]:
         # A run that scored nothing still has verdicts, which say why.

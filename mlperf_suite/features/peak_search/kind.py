@@ -11,10 +11,10 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.features.peak_search.figures import MAX_TRIAL_SAMPLES, SHORT
 from mlperf_suite.session.loadgen_kind import needs_offline, offline_run
 from mlperf_suite.session.run_kind import (
+    BenchmarkAndScenario,
     Maker,
     NoCase,
     OfOnePart,
-    Place,
     Selection,
     Step,
     StepKey,
@@ -42,7 +42,7 @@ class SearchKey:
     mode: ClassVar[Mode] = "performance"
 
     @property
-    def place(self) -> Place:
+    def benchmark_and_scenario(self) -> BenchmarkAndScenario:
         return self.benchmark, self.scenario
 
     def __str__(self) -> str:

@@ -133,7 +133,7 @@ class PeakSearches(StepMaker):
 
         def attempt(rate: float, full_length: bool) -> RateTrial:
             folder = result.folder.path / PEAK_FOLDER / f"{len(trials) + 1:02}"
-            warm_ups.append(self.preparation.warm_up(result.place, rate))
+            warm_ups.append(self.preparation.warm_up(result.benchmark_and_scenario, rate))
             trials.append(self._try_rate(result, rate, full_length, folder))
             _write(result, PeakSearch(tuple(trials), None), warm_ups, label)
             self.watcher.say(_trial_line(trials[-1], len(trials)))

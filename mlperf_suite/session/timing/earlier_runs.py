@@ -10,7 +10,7 @@ from mlperf_suite.hardware import cpu_computes_bf16, describe_system
 from mlperf_suite.results.comparability import Aspect, differences, identity_of
 from mlperf_suite.results.run_folder import ENDED, read_config, read_summary, run_folders
 from mlperf_suite.results.schema import Config, Summary
-from mlperf_suite.session.run_kind import Place, Step
+from mlperf_suite.session.run_kind import BenchmarkAndScenario, Step
 from mlperf_suite.session.timing.estimate import Speed
 from mlperf_suite.settings import Settings
 
@@ -52,7 +52,7 @@ def kept_rate(results_dir: Path, benchmark: str, config: Config) -> float | None
     return None
 
 
-def kept_samples(results_dir: Path, place: Place, config: Config) -> int | None:
+def kept_samples(results_dir: Path, place: BenchmarkAndScenario, config: Config) -> int | None:
     """The samples of the newest kept run of a benchmark's scenario that the regression gate would
     compare with this session's; None if there is none. `config`: of this session."""
     identity = identity_of(config)

@@ -23,7 +23,7 @@ from mlperf_suite.session.companion import ProfiledRuns, profile_of
 from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import Plan, clock, plan_session
-from mlperf_suite.session.run_kind import Place, Step, kind_of
+from mlperf_suite.session.run_kind import BenchmarkAndScenario, Step, kind_of
 from mlperf_suite.session.timing.estimate import Estimator, Speed, offline_qps, server_qps
 
 _END_S = 3.0
@@ -45,17 +45,17 @@ class RunSizing:
         self._settings = inputs.settings
         self.plan = plan
         self._baselines = baselines
-        self._kept_samples: Mapping[Place, int] = {}
+        self._kept_samples: Mapping[BenchmarkAndScenario, int] = {}
         self.estimator = self._estimator_of(None)
         """What follows from the engine's speed: times and sizes."""
         self._offline_rates: dict[str, float] = {}
         """By benchmark id, the samples/s that Offline reached, in this session or earlier."""
         self._limited: set[str] = set()
         """The benchmarks whose Offline run the client limited, so that it shows no rate."""
-        self._accuracy_rates: dict[Place, float] = {}
-        self._rates: dict[Place, float] = {}
+        self._accuracy_rates: dict[BenchmarkAndScenario, float] = {}
+        self._rates: dict[BenchmarkAndScenario, float] = {}
         """The samples/s that a rate step measured."""
-        self._corrected: dict[Place, float] = {}
+        self._corrected: dict[BenchmarkAndScenario, float] = {}
         """Those that a run reached that ended too early, sized by too low a rate."""
         self._estimates: dict[Step, float] = {}
         self._durations: dict[Step, float] = {}
@@ -88,20 +88,20 @@ class RunSizing:
         elif step.key is not None:
             kind_of(step.key).learn(step, outcome, self)
 
-    def learn_rate(self, place: Place, samples_per_s: float) -> None:
+    def learn_rate(self, place: BenchmarkAndScenario, samples_per_s: float) -> None:
         """Take up the rate that a step measured."""
         self._rates[place] = samples_per_s
 
     def learn_run(self, key: RunKey, record: RunRecord) -> None:
         """Take up the rates that a LoadGen run shows."""
         if key.mode == "accuracy" and record.rate:
-            self._accuracy_rates[key.place] = record.rate
+            self._accuracy_rates[key.benchmark_and_scenario] = record.rate
         if _is_client_bound(record.verdicts) and key.scenario == "Offline":
             self._limited.add(key.benchmark)
         elif not self.profile_of(key):
-            self.learn_offline(key.place, record)
+            self.learn_offline(key.benchmark_and_scenario, record)
 
-    def learn_offline(self, place: Place, record: RunRecord) -> None:
+    def learn_offline(self, place: BenchmarkAndScenario, record: RunRecord) -> None:
         """Take up the samples/s of a performance run, if it is Offline's."""
         figures = record.figures
         if not isinstance(figures, PerformanceFigures) or place[1] != "Offline":
@@ -111,7 +111,7 @@ class RunSizing:
 
     def correct(self, key: RunKey, samples_per_s: float) -> None:
         """Size the runs of a place by what one of them reached, not by what was measured before."""
-        self._corrected[key.place] = samples_per_s
+        self._corrected[key.benchmark_and_scenario] = samples_per_s
 
     def begin(self, step: Step) -> None:
         self._current = step, time.monotonic()
@@ -134,12 +134,12 @@ class RunSizing:
             ]
         )
 
-    def use_kept_samples(self, samples: Mapping[Place, int]) -> None:
+    def use_kept_samples(self, samples: Mapping[BenchmarkAndScenario, int]) -> None:
         """Size the runs as earlier sessions did on the loaded engine, by benchmark and scenario."""
         self._kept_samples = samples
         self.estimator = self._estimator_of(self.estimator.speed)
 
-    def accuracy_failed(self, place: Place) -> None:
+    def accuracy_failed(self, place: BenchmarkAndScenario) -> None:
         """An accuracy run shows no rate: plan the step that measures it for the runs that
         remain."""
         self._revise(no_rate=(*self.plan.selection.no_rate, place))
@@ -195,7 +195,9 @@ class RunSizing:
 
     def _size_lines(self) -> list[str]:
         lines = []
-        for id_, name in dict.fromkeys(k.place for k in self.plan.runs if k.kind == RunKey.kind):
+        for id_, name in dict.fromkeys(
+            k.benchmark_and_scenario for k in self.plan.runs if k.kind == RunKey.kind
+        ):
             benchmark = BENCHMARKS[id_]
             scenario = benchmark.scenario(name)
             sizes = {f"{id_} {name}": self.estimator.size(benchmark, scenario)}
@@ -220,7 +222,7 @@ class RunSizing:
                 step.what, _rounded(self._estimates.get(step)), _rounded(self._durations.get(step))
             )
             for step in self.plan.steps
-            if step.key is None or step.kind == "load" or step.key.place == place
+            if step.key is None or step.kind == "load" or step.key.benchmark_and_scenario == place
         ]
 
     # Rates
@@ -242,7 +244,9 @@ class RunSizing:
         workload = self._inputs.workload(benchmark)
         # In a short run the first pictures or sounds, which prepare their part of the model, count,
         # and a run that ended far too early reached less than a longer one does.
-        too_slow = self._settings.smoke and (bool(workload.media) or key.place in self._corrected)
+        too_slow = self._settings.smoke and (
+            bool(workload.media) or key.benchmark_and_scenario in self._corrected
+        )
         tail = too_slow or longest > _TAIL_FACTOR * workload.part(key.mode).mean_tokens
         return offline_qps(self._rate(key), tail=tail)
 
@@ -253,9 +257,9 @@ class RunSizing:
         """
         # Separate accuracy data has answers of a different length.
         alike = BENCHMARKS[key.benchmark].accuracy_samples is None
-        rate = self._corrected.get(key.place)
-        rate = rate or (self._accuracy_rates.get(key.place) if alike else None)
-        rate = rate or self._rates.get(key.place)
+        rate = self._corrected.get(key.benchmark_and_scenario)
+        rate = rate or (self._accuracy_rates.get(key.benchmark_and_scenario) if alike else None)
+        rate = rate or self._rates.get(key.benchmark_and_scenario)
         if rate is None:
             raise RunError("neither an accuracy run nor a step measured the rate")
         return rate

@@ -44,7 +44,7 @@ class ClientRunKey:
     mode: ClassVar[Mode] = "performance"
 
     @property
-    def place(self) -> tuple[str, str]:
+    def benchmark_and_scenario(self) -> tuple[str, str]:
         return self.benchmark, self.scenario
 
     def __str__(self) -> str:

@@ -13,10 +13,10 @@ from mlperf_suite.features.endpoints.client_kind import name_client
 from mlperf_suite.features.endpoints.curve.curve_points import curve_s
 from mlperf_suite.features.endpoints.options import by_official_client
 from mlperf_suite.session.run_kind import (
+    BenchmarkAndScenario,
     Maker,
     NoCase,
     OfOnePart,
-    Place,
     Selection,
     Step,
     StepKey,
@@ -40,7 +40,7 @@ class CurveKey:
     mode: ClassVar[Mode] = "performance"
 
     @property
-    def place(self) -> Place:
+    def benchmark_and_scenario(self) -> BenchmarkAndScenario:
         return self.benchmark, self.scenario
 
     def __str__(self) -> str:
