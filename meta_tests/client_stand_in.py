@@ -16,7 +16,6 @@ from meta_tests.made_client import (
     client_summary,
 )
 from meta_tests.suite_runs import ROOT
-from mlperf_suite.features.endpoints.client_results.client_benchmarks import client_benchmark
 from mlperf_suite.features.endpoints.official_client.client_job import (
     ACCURACY_DATA,
     PERFORMANCE_DATA,
@@ -29,6 +28,9 @@ from mlperf_suite.features.endpoints.official_client.installation import (
     KNOWN_COMMIT,
     KNOWN_VERSION,
     ClientInstallation,
+)
+from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
+    client_benchmark,
 )
 
 JOB = ClientJob(

@@ -12,7 +12,7 @@ import yaml
 
 from meta_tests.made_runs import system_fields
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.features.endpoints.client_results.client_benchmarks import (
+from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
     WAN,
     ClientBenchmark,
     client_benchmark,

@@ -24,7 +24,7 @@ from meta_tests.made_package import (
 )
 from meta_tests.suite_runs import ROOT
 from mlperf_suite.__main__ import main
-from mlperf_suite.features.endpoints.client_results.series import SERIES_MODELS
+from mlperf_suite.features.endpoints.official_client_results.series import SERIES_MODELS
 
 FACTS = (ROOT / "docs" / "submission.toml").read_text()
 """The sample of submission.toml: a llama3_1-8b curve on one node of eight accelerators."""

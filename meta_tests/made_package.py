@@ -11,7 +11,7 @@ import numpy as np
 import yaml
 
 from meta_tests.made_client import ClientRun, client_scores, client_series
-from mlperf_suite.features.endpoints.client_results.series import (
+from mlperf_suite.features.endpoints.official_client_results.series import (
     AGENTIC,
     AGENTIC_MODELS,
     AGENTIC_TARGETS,

@@ -22,7 +22,6 @@ from pathlib import Path
 
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.features.endpoints.client_results.result_files import ResultSummary, read_typed
 from mlperf_suite.features.endpoints.official_client.client_job import (
     ClientData,
     ClientJob,
@@ -32,6 +31,10 @@ from mlperf_suite.features.endpoints.official_client.client_process import run_c
 from mlperf_suite.features.endpoints.official_client.installation import (
     ClientInstallation,
     find_client,
+)
+from mlperf_suite.features.endpoints.official_client_results.result_files import (
+    ResultSummary,
+    read_typed,
 )
 from perf.embedded_engine import (
     Prompts,

@@ -61,8 +61,8 @@ from meta_tests.tampering.package_breaks import (
     with_score,
     without,
 )
-from mlperf_suite.features.endpoints.client_results.series import AGENTIC_MODELS
 from mlperf_suite.features.endpoints.judging.packages import judge_package
+from mlperf_suite.features.endpoints.official_client_results.series import AGENTIC_MODELS
 from mlperf_suite.judging.verdict_group import VerdictGroup
 from mlperf_suite.rules.registry import rules_of
 

@@ -19,7 +19,7 @@ from meta_tests.made_curve import (
     write_tokenizer,
 )
 from meta_tests.made_package import CONCURRENCIES
-from mlperf_suite.features.endpoints.client_results.series import SERIES_MODELS
+from mlperf_suite.features.endpoints.official_client_results.series import SERIES_MODELS
 
 
 @needs_endpoints_cli

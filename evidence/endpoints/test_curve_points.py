@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.features.endpoints.client_results.series import MANDATORY, ULTRA_LOW
 from mlperf_suite.features.endpoints.curve.closed_loop import LoopTimes
 from mlperf_suite.features.endpoints.curve.curve_points import (
     BLOCKS,
@@ -21,6 +20,7 @@ from mlperf_suite.features.endpoints.curve.curve_points import (
     point_of,
     regions_of,
 )
+from mlperf_suite.features.endpoints.official_client_results.series import MANDATORY, ULTRA_LOW
 
 
 def search(slots: int, *, floor: float = 1.0) -> dict[int, float]:

@@ -18,9 +18,13 @@ from meta_tests.features.endpoints.made_inputs import (
     sent,
     streams,
 )
-from mlperf_suite.features.endpoints.client_results.series import MANDATORY, MIN_PASSES, Regions
-from mlperf_suite.features.endpoints.client_results.steady_state import steady_state
-from mlperf_suite.features.endpoints.client_results.super_passes import super_pass_size
+from mlperf_suite.features.endpoints.official_client_results.series import (
+    MANDATORY,
+    MIN_PASSES,
+    Regions,
+)
+from mlperf_suite.features.endpoints.official_client_results.steady_state import steady_state
+from mlperf_suite.features.endpoints.official_client_results.super_passes import super_pass_size
 
 BOUNDS = st.tuples(st.integers(33, 200_000), st.integers(1, 32))
 

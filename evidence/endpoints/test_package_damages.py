@@ -22,8 +22,11 @@ from evidence.endpoints.package_damages import (
 from evidence.from_elsewhere import ENDPOINTS_CLI, needs_endpoints_cli
 from meta_tests.made_package import as_agentic, write_package
 from meta_tests.tampering.package_breaks import CURVE
-from mlperf_suite.features.endpoints.client_results.series import AGENTIC_MODELS, SERIES_MODELS
 from mlperf_suite.features.endpoints.judging.packages import judge_package
+from mlperf_suite.features.endpoints.official_client_results.series import (
+    AGENTIC_MODELS,
+    SERIES_MODELS,
+)
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.rules.registry import rules_of
 

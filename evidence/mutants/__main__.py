@@ -41,7 +41,7 @@ AREAS = {
     "judging": (
         *("mlperf_suite/judging", "mlperf_suite/features/submission_check"),
         "mlperf_suite/features/endpoints/judging",
-        "mlperf_suite/features/endpoints/client_results",
+        "mlperf_suite/features/endpoints/official_client_results",
     ),
     "gate": (
         "mlperf_suite/results/regression.py",

@@ -22,7 +22,10 @@ from meta_tests.made_package import (
     network,
 )
 from meta_tests.tampering.member_changes import GONE, FileChange, change_file, times
-from mlperf_suite.features.endpoints.client_results.series import AGENTIC_MODELS, AGENTIC_TARGETS
+from mlperf_suite.features.endpoints.official_client_results.series import (
+    AGENTIC_MODELS,
+    AGENTIC_TARGETS,
+)
 
 CURVE = "results/box/llama3_1-8b"
 CurveChange = Callable[[Path], object]

@@ -32,8 +32,10 @@ from meta_tests.tampering.client_breaks import (
 from meta_tests.tampering.member_changes import change_file, kept
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.features.endpoints.client_results.client_benchmarks import client_benchmark
-from mlperf_suite.features.endpoints.client_results.client_events import RunEvents
+from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
+    client_benchmark,
+)
+from mlperf_suite.features.endpoints.official_client_results.client_events import RunEvents
 from mlperf_suite.features.endpoints.rules.client_rules import issue_times
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.rules.registry import rules_of

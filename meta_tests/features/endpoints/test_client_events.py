@@ -17,8 +17,11 @@ from meta_tests.features.endpoints.made_inputs import (
     users,
     write_lines,
 )
-from mlperf_suite.features.endpoints.client_results import client_events, token_streams
-from mlperf_suite.features.endpoints.client_results.client_events import RunEvents, read_events
+from mlperf_suite.features.endpoints.official_client_results import client_events, token_streams
+from mlperf_suite.features.endpoints.official_client_results.client_events import (
+    RunEvents,
+    read_events,
+)
 
 Event = tuple[int, str, str] | tuple[int, str, str, object]
 START: Event = (10, "session.start_performance_tracking", "")

@@ -6,8 +6,10 @@ import pytest
 from msgspec import structs
 
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.features.endpoints.client_results.client_benchmarks import client_benchmark
-from mlperf_suite.features.endpoints.client_results.result_files import (
+from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
+    client_benchmark,
+)
+from mlperf_suite.features.endpoints.official_client_results.result_files import (
     ClientConfig,
     Distribution,
     ResultSummary,

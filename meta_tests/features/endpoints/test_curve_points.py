@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from mlperf_suite.features.endpoints.client_results.series import MANDATORY
 from mlperf_suite.features.endpoints.curve.closed_loop import LoopTimes
 from mlperf_suite.features.endpoints.curve.curve_kind import CurveKey
 from mlperf_suite.features.endpoints.curve.curve_points import (
@@ -23,6 +22,7 @@ from mlperf_suite.features.endpoints.curve.curve_points import (
     tokens_per_s,
 )
 from mlperf_suite.features.endpoints.curve.curves import _Saturation
+from mlperf_suite.features.endpoints.official_client_results.series import MANDATORY
 from mlperf_suite.session.run_kind import Step
 from mlperf_suite.session.timing.estimate import Estimator
 

@@ -26,7 +26,6 @@ from mlperf_suite.engines.protocol import (
     Steps,
 )
 from mlperf_suite.errors import RunError
-from mlperf_suite.features.endpoints.client_results.sent_prompts import SentPrompts
 from mlperf_suite.features.endpoints.curve import official_points
 from mlperf_suite.features.endpoints.curve.curve_accuracy import CurveAccuracy
 from mlperf_suite.features.endpoints.curve.curve_figures import (
@@ -48,6 +47,7 @@ from mlperf_suite.features.endpoints.official_client.client_job import (
 )
 from mlperf_suite.features.endpoints.official_client.client_process import ClientRunError
 from mlperf_suite.features.endpoints.official_client.installation import ClientInstallation
+from mlperf_suite.features.endpoints.official_client_results.sent_prompts import SentPrompts
 from mlperf_suite.features.servers.exchanges import TextCodec
 from mlperf_suite.features.servers.server_metrics import RUNNING
 from mlperf_suite.results.run_folder import read_summary

@@ -12,8 +12,11 @@ import pytest
 from meta_tests.made_client import write_client_submission
 from meta_tests.made_package import as_agentic, write_package
 from meta_tests.tampering.package_breaks import BREAKS, CURVE, PackageBreak
-from mlperf_suite.features.endpoints.client_results.series import AGENTIC_MODELS, SERIES_MODELS
 from mlperf_suite.features.endpoints.judging.packages import judge_package
+from mlperf_suite.features.endpoints.official_client_results.series import (
+    AGENTIC_MODELS,
+    SERIES_MODELS,
+)
 from mlperf_suite.features.endpoints.rules.agentic_rules import _swe_bench_settings
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.rules.registry import rules_of

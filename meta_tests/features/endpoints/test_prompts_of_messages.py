@@ -9,9 +9,9 @@ import pytest
 
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.prompts import load_tokenizer
-from mlperf_suite.features.endpoints.client_results.client_events import RunEvents
-from mlperf_suite.features.endpoints.client_results.result_files import ClientConfig
 from mlperf_suite.features.endpoints.judging.client_submissions import events_of
+from mlperf_suite.features.endpoints.official_client_results.client_events import RunEvents
+from mlperf_suite.features.endpoints.official_client_results.result_files import ClientConfig
 
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which day?"}]
 CALL = {"id": "1", "type": "function", "function": {"name": "day", "arguments": '{"at": 3}'}}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mlperf_suite.features.endpoints.client_results.package_files import point_of
-from mlperf_suite.features.endpoints.client_results.result_files import (
+from mlperf_suite.features.endpoints.official_client_results.package_files import point_of
+from mlperf_suite.features.endpoints.official_client_results.result_files import (
     AccuracyResults,
     ResultSummary,
     config_of,

@@ -6,7 +6,7 @@ import pytest
 from msgspec import Raw
 
 from meta_tests.features.endpoints.made_inputs import messages, salts, sent
-from mlperf_suite.features.endpoints.client_results.sent_prompts import SentPrompts
+from mlperf_suite.features.endpoints.official_client_results.sent_prompts import SentPrompts
 
 
 def test_drawn_salts_are_accepted_in_each_form() -> None:

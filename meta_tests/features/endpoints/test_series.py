@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from msgspec import convert, structs
 
 from meta_tests.made_client import client_series
-from mlperf_suite.features.endpoints.client_results.result_files import Distribution
-from mlperf_suite.features.endpoints.client_results.series import (
+from mlperf_suite.features.endpoints.official_client_results.result_files import Distribution
+from mlperf_suite.features.endpoints.official_client_results.series import (
     SEED_SETS,
     Regions,
     cohort_number,

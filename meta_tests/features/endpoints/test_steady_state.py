@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from meta_tests.features.endpoints.made_inputs import PASS_S, SIZE, passes_of, write_lines
-from mlperf_suite.features.endpoints.client_results import super_passes
-from mlperf_suite.features.endpoints.client_results.package_files import SteadyState
-from mlperf_suite.features.endpoints.client_results.steady_state import (
+from mlperf_suite.features.endpoints.official_client_results import super_passes
+from mlperf_suite.features.endpoints.official_client_results.package_files import SteadyState
+from mlperf_suite.features.endpoints.official_client_results.steady_state import (
     _has_change_point,
     _trend_variance,
     steady_state,
 )
-from mlperf_suite.features.endpoints.client_results.super_passes import (
+from mlperf_suite.features.endpoints.official_client_results.super_passes import (
     read_super_passes,
     super_pass_size,
 )

@@ -21,13 +21,13 @@ from meta_tests.made_curve import (
     write_tokenizer,
 )
 from meta_tests.made_package import client_point_config
-from mlperf_suite.features.endpoints.client_results.series import SERIES_MODELS
 from mlperf_suite.features.endpoints.curve.curve_figures import (
     PART,
     REHEARSAL,
     CurveFigures,
     CurvePoint,
 )
+from mlperf_suite.features.endpoints.official_client_results.series import SERIES_MODELS
 from mlperf_suite.features.submission.client_points import read_points
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.results.run_folder import write_json

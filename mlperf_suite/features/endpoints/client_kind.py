@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark
-from mlperf_suite.features.endpoints.client_results.client_benchmarks import (
+from mlperf_suite.features.endpoints.official_client.installation import find_client
+from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
     CLIENT_SCENARIOS,
     ClientRunKey,
     client_benchmark,
 )
-from mlperf_suite.features.endpoints.official_client.installation import find_client
 from mlperf_suite.features.endpoints.options import by_official_client, series_of
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.session.loadgen_kind import needs_offline

@@ -20,22 +20,6 @@ from typing import Any
 
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, ReferenceAccuracy, Scenario
 from mlperf_suite.engines.protocol import ClientFigures, RemoteRun
-from mlperf_suite.features.endpoints.client_results.client_benchmarks import (
-    ClientRunKey,
-    client_benchmark,
-)
-from mlperf_suite.features.endpoints.client_results.result_files import (
-    CLIENT_ACCURACY,
-    CLIENT_SUMMARY,
-    AccuracyResults,
-    AccuracyScore,
-    ClientConfig,
-    Distribution,
-    ResponseCounts,
-    ResultSummary,
-    config_of,
-    read_typed,
-)
 from mlperf_suite.features.endpoints.curve.curve_accuracy import scores_of_texts, token_ids_of
 from mlperf_suite.features.endpoints.judging.client_submissions import events_of
 from mlperf_suite.features.endpoints.official_client.client_answers import (
@@ -59,6 +43,22 @@ from mlperf_suite.features.endpoints.official_client.client_process import (
 )
 from mlperf_suite.features.endpoints.official_client.installation import find_client
 from mlperf_suite.features.endpoints.official_client.own_scorers import OwnScorer, own_scorer
+from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
+    ClientRunKey,
+    client_benchmark,
+)
+from mlperf_suite.features.endpoints.official_client_results.result_files import (
+    CLIENT_ACCURACY,
+    CLIENT_SUMMARY,
+    AccuracyResults,
+    AccuracyScore,
+    ClientConfig,
+    Distribution,
+    ResponseCounts,
+    ResultSummary,
+    config_of,
+    read_typed,
+)
 from mlperf_suite.features.endpoints.rules.client_rules import (
     ClientFacts,
     is_of_accuracy,

@@ -6,12 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mlperf_suite.errors import UsageError
-from mlperf_suite.features.endpoints.client_results.client_benchmarks import (
+from mlperf_suite.features.endpoints.official_client.installation import CLIENT
+from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
     CLIENT_MODELS,
     CLIENT_ROUND,
 )
-from mlperf_suite.features.endpoints.client_results.series import SERIES_MODELS
-from mlperf_suite.features.endpoints.official_client.installation import CLIENT
+from mlperf_suite.features.endpoints.official_client_results.series import SERIES_MODELS
 from mlperf_suite.option_specs import OptionSpec, choice
 
 if TYPE_CHECKING:

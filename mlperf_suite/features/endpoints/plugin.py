@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, runnable
-from mlperf_suite.features.endpoints.client_results.client_benchmarks import (
+from mlperf_suite.features.endpoints.curve.curve_kind import CurveKey
+from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
     CLIENT_MODELS,
     CLIENT_SCENARIOS,
     ClientRunKey,
     client_benchmark,
 )
-from mlperf_suite.features.endpoints.curve.curve_kind import CurveKey
 from mlperf_suite.features.endpoints.options import by_official_client, series_of
 from mlperf_suite.features.endpoints.rules.client_rules import is_of_accuracy, rules_of_a_run
 from mlperf_suite.plugin.baseline_gate import baselines_of

@@ -11,7 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.features.endpoints.client_results.result_files import (
+from mlperf_suite.features.endpoints.curve.curve_figures import (
+    REHEARSAL,
+    SCORED_FOLDER,
+    CurveFigures,
+    curve_of,
+)
+from mlperf_suite.features.endpoints.official_client_results.result_files import (
     CLIENT_ACCURACY,
     CLIENT_SUMMARY,
     AccuracyResults,
@@ -20,13 +26,7 @@ from mlperf_suite.features.endpoints.client_results.result_files import (
     config_of,
     read_typed,
 )
-from mlperf_suite.features.endpoints.client_results.series import CONCURRENCY
-from mlperf_suite.features.endpoints.curve.curve_figures import (
-    REHEARSAL,
-    SCORED_FOLDER,
-    CurveFigures,
-    curve_of,
-)
+from mlperf_suite.features.endpoints.official_client_results.series import CONCURRENCY
 from mlperf_suite.judging.reading import folders_in, read_yaml
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_summary
 

@@ -14,15 +14,15 @@ from typing import Any
 
 from mlperf_suite import __version__
 from mlperf_suite.benchmarks.rounds import Round
-from mlperf_suite.features.endpoints.client_results.client_benchmarks import (
+from mlperf_suite.features.endpoints.official_client.client_job import PLACEHOLDER, scorers_of
+from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
     ClientBenchmark,
     client_benchmark,
 )
-from mlperf_suite.features.endpoints.client_results.result_files import (
+from mlperf_suite.features.endpoints.official_client_results.result_files import (
     CLIENT_ACCURACY,
     CLIENT_SUMMARY,
 )
-from mlperf_suite.features.endpoints.official_client.client_job import PLACEHOLDER, scorers_of
 from mlperf_suite.features.submission.client_points import (
     ClientPoint,
     holds_client_run,

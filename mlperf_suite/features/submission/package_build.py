@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mlperf_suite.errors import RefusedError, UsageError
-from mlperf_suite.features.endpoints.client_results.series import SERIES_MODELS, Regions
 from mlperf_suite.features.endpoints.judging.packages import judge_package
+from mlperf_suite.features.endpoints.official_client_results.series import SERIES_MODELS, Regions
 from mlperf_suite.features.submission.client_points import (
     ClientPoint,
     read_points,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.errors import UsageError
-from mlperf_suite.features.endpoints.client_results.series import SERIES_MODELS
+from mlperf_suite.features.endpoints.official_client_results.series import SERIES_MODELS
 from mlperf_suite.untrusted_files import read_regular
 
 ACCURACY_RUN = "accuracy"

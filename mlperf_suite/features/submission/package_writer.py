@@ -16,25 +16,31 @@ import msgspec
 
 from mlperf_suite import __version__
 from mlperf_suite.errors import RefusedError, UsageError
-from mlperf_suite.features.endpoints.client_results.answer_texts import TokenCounts
-from mlperf_suite.features.endpoints.client_results.client_benchmarks import ClientBenchmark
-from mlperf_suite.features.endpoints.client_results.package_files import (
+from mlperf_suite.features.endpoints.official_client_results.answer_texts import TokenCounts
+from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
+    ClientBenchmark,
+)
+from mlperf_suite.features.endpoints.official_client_results.package_files import (
     OF_A_POINT,
     POINT_YAML,
     SYSTEM_POWER,
     SteadyState,
 )
-from mlperf_suite.features.endpoints.client_results.provisioned_power import (
+from mlperf_suite.features.endpoints.official_client_results.provisioned_power import (
     ProvisionedPower,
     SystemPower,
 )
-from mlperf_suite.features.endpoints.client_results.result_files import (
+from mlperf_suite.features.endpoints.official_client_results.result_files import (
     CLIENT_ACCURACY,
     CLIENT_SUMMARY,
 )
-from mlperf_suite.features.endpoints.client_results.series import SEED_SETS, Regions, min_duration_s
-from mlperf_suite.features.endpoints.client_results.steady_state import steady_state
-from mlperf_suite.features.endpoints.client_results.super_passes import (
+from mlperf_suite.features.endpoints.official_client_results.series import (
+    SEED_SETS,
+    Regions,
+    min_duration_s,
+)
+from mlperf_suite.features.endpoints.official_client_results.steady_state import steady_state
+from mlperf_suite.features.endpoints.official_client_results.super_passes import (
     WarmupEvents,
     read_super_passes,
     super_pass_size,

@@ -25,10 +25,10 @@ from mlperf_suite.features.chats.agent_replay import TurnFigures, answered_turn,
 from mlperf_suite.features.chats.agent_sessions import Message, RecordedSession
 from mlperf_suite.features.chats.chat import ChatRequest, ChatSampling
 from mlperf_suite.features.chats.chat_client import ChatServer
-from mlperf_suite.features.endpoints.client_results.series import AGENTIC_SAMPLING
 from mlperf_suite.features.endpoints.curve.closed_loop import LoopTimes
 from mlperf_suite.features.endpoints.curve.curve_figures import CurvePoint, PointTurns
 from mlperf_suite.features.endpoints.curve.curve_points import BLOCKS, point_of
+from mlperf_suite.features.endpoints.official_client_results.series import AGENTIC_SAMPLING
 from mlperf_suite.features.servers.server_metrics import Reading, ServerWatch
 from mlperf_suite.rules.limits import FULL_SHARE
 

@@ -15,15 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from mlperf_suite.benchmarks.percentile import percentile
-from mlperf_suite.features.endpoints.client_results.series import (
+from mlperf_suite.features.endpoints.curve.closed_loop import LoopTimes
+from mlperf_suite.features.endpoints.curve.curve_figures import CurveBlock, CurvePoint
+from mlperf_suite.features.endpoints.official_client_results.series import (
     MANDATORY,
     MIN_POINTS,
     ULTRA_LOW,
     Regions,
     min_duration_s,
 )
-from mlperf_suite.features.endpoints.curve.closed_loop import LoopTimes
-from mlperf_suite.features.endpoints.curve.curve_figures import CurveBlock, CurvePoint
 
 GAIN = 1.05
 """A doubled concurrency that does not raise the throughput by this factor is past the knee."""

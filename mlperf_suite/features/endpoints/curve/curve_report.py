@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from mlperf_suite.features.endpoints.client_results.series import AGENTIC_TARGETS
 from mlperf_suite.features.endpoints.curve.curve_area import Knee, StepCurve, common_points
 from mlperf_suite.features.endpoints.curve.curve_figures import (
     REHEARSAL,
@@ -16,6 +15,7 @@ from mlperf_suite.features.endpoints.curve.curve_figures import (
     CurvePoint,
     curve_of,
 )
+from mlperf_suite.features.endpoints.official_client_results.series import AGENTIC_TARGETS
 from mlperf_suite.features.servers.report import server_view_cells
 from mlperf_suite.reports.comparison import run_name
 from mlperf_suite.reports.feature_report import FeatureReport

@@ -31,7 +31,6 @@ from mlperf_suite.errors import RunError
 from mlperf_suite.features.chats.agent_replay import turn_timeout_s
 from mlperf_suite.features.chats.agent_sessions import sessions_of
 from mlperf_suite.features.chats.chat_client import ChatEndpoint
-from mlperf_suite.features.endpoints.client_results.series import SEED_SETS, min_duration_s
 from mlperf_suite.features.endpoints.curve.agent_points import (
     ConversationPoints,
     saltable,
@@ -75,6 +74,7 @@ from mlperf_suite.features.endpoints.curve.official_points import (
 from mlperf_suite.features.endpoints.official_client.client_job import whole_passes as passes_of
 from mlperf_suite.features.endpoints.official_client.client_process import SILENCE_S
 from mlperf_suite.features.endpoints.official_client.installation import find_client
+from mlperf_suite.features.endpoints.official_client_results.series import SEED_SETS, min_duration_s
 from mlperf_suite.features.endpoints.options import by_official_client
 from mlperf_suite.features.servers.engine import EndpointEngine
 from mlperf_suite.features.servers.server_metrics import view_of

@@ -11,12 +11,6 @@ from pathlib import Path
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.errors import RunError, SuiteError
-from mlperf_suite.features.endpoints.client_results.result_files import (
-    Distribution,
-    ResultSummary,
-    read_typed,
-)
-from mlperf_suite.features.endpoints.client_results.series import SeedSet
 from mlperf_suite.features.endpoints.curve.closed_loop import LoopTimes
 from mlperf_suite.features.endpoints.curve.curve_figures import (
     SCORED_FOLDER,
@@ -39,6 +33,12 @@ from mlperf_suite.features.endpoints.official_client.client_process import (
     run_client,
 )
 from mlperf_suite.features.endpoints.official_client.installation import ClientInstallation
+from mlperf_suite.features.endpoints.official_client_results.result_files import (
+    Distribution,
+    ResultSummary,
+    read_typed,
+)
+from mlperf_suite.features.endpoints.official_client_results.series import SeedSet
 from mlperf_suite.features.servers.server_metrics import Reading, ServerWatch
 from mlperf_suite.session.progress_display import ProgressDisplay
 

@@ -13,14 +13,17 @@ from mlperf_suite import rules
 from mlperf_suite.benchmarks.catalog import find_benchmark
 from mlperf_suite.benchmarks.prompts import in_template, load_tokenizer, with_objects
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
-from mlperf_suite.features.endpoints.client_results.answer_texts import Message
-from mlperf_suite.features.endpoints.client_results.client_benchmarks import (
+from mlperf_suite.features.endpoints.official_client_results.answer_texts import Message
+from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
     WAN,
     ClientBenchmark,
     client_benchmark,
 )
-from mlperf_suite.features.endpoints.client_results.client_events import RunEvents, read_events
-from mlperf_suite.features.endpoints.client_results.result_files import (
+from mlperf_suite.features.endpoints.official_client_results.client_events import (
+    RunEvents,
+    read_events,
+)
+from mlperf_suite.features.endpoints.official_client_results.result_files import (
     CLIENT_ACCURACY,
     CLIENT_SUMMARY,
     AccuracyResults,

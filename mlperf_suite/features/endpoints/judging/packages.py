@@ -13,16 +13,19 @@ from itertools import chain
 from pathlib import Path
 
 from mlperf_suite.benchmarks.rounds import Round
-from mlperf_suite.features.endpoints.client_results.client_benchmarks import ClientBenchmark
-from mlperf_suite.features.endpoints.client_results.package_files import (
+from mlperf_suite.features.endpoints.judging.client_submissions import client_results_of, events_of
+from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
+    ClientBenchmark,
+)
+from mlperf_suite.features.endpoints.official_client_results.package_files import (
     POINT_YAML,
     SYSTEM_POWER,
     PointFile,
     description_of,
     point_of,
 )
-from mlperf_suite.features.endpoints.client_results.provisioned_power import SystemPower
-from mlperf_suite.features.endpoints.client_results.result_files import (
+from mlperf_suite.features.endpoints.official_client_results.provisioned_power import SystemPower
+from mlperf_suite.features.endpoints.official_client_results.result_files import (
     CLIENT_ACCURACY,
     CLIENT_SUMMARY,
     AccuracyResults,
@@ -31,8 +34,7 @@ from mlperf_suite.features.endpoints.client_results.result_files import (
     earlier_scores,
     read_typed,
 )
-from mlperf_suite.features.endpoints.client_results.series import SERIES, SERIES_MODELS
-from mlperf_suite.features.endpoints.judging.client_submissions import client_results_of, events_of
+from mlperf_suite.features.endpoints.official_client_results.series import SERIES, SERIES_MODELS
 from mlperf_suite.features.endpoints.rules.client_rules import ClientFacts
 from mlperf_suite.features.endpoints.rules.package_rules import CurveFacts, PointFacts
 from mlperf_suite.features.submission_check.scenario_folders import DIVISIONS, TreeJudge

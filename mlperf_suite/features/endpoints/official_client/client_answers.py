@@ -9,8 +9,8 @@ from pathlib import Path
 from msgspec import DecodeError, json
 
 from mlperf_suite.errors import RunError
-from mlperf_suite.features.endpoints.client_results.answer_texts import answer_text
-from mlperf_suite.features.endpoints.client_results.event_lines import events_in
+from mlperf_suite.features.endpoints.official_client_results.answer_texts import answer_text
+from mlperf_suite.features.endpoints.official_client_results.event_lines import events_in
 from mlperf_suite.untrusted_files import read_regular
 
 EVENTS_FILE, INDEX_FILE = "events.jsonl", "sample_idx_map.json"

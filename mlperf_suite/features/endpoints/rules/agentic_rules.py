@@ -12,8 +12,11 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from mlperf_suite.features.endpoints.client_results.result_files import AccuracyScore, ClientConfig
-from mlperf_suite.features.endpoints.client_results.series import (
+from mlperf_suite.features.endpoints.official_client_results.result_files import (
+    AccuracyScore,
+    ClientConfig,
+)
+from mlperf_suite.features.endpoints.official_client_results.series import (
     AGENTIC_SAMPLING,
     AGENTIC_TARGETS,
     MANDATORY,

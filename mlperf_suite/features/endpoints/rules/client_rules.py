@@ -15,14 +15,14 @@ from functools import partial
 from itertools import pairwise
 
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS
-from mlperf_suite.features.endpoints.client_results.client_benchmarks import (
+from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
     CLIENT_MODELS,
     QWEN3_6,
     WAN,
     ClientBenchmark,
 )
-from mlperf_suite.features.endpoints.client_results.client_events import RunEvents
-from mlperf_suite.features.endpoints.client_results.result_files import (
+from mlperf_suite.features.endpoints.official_client_results.client_events import RunEvents
+from mlperf_suite.features.endpoints.official_client_results.result_files import (
     CLIENT_ACCURACY,
     CLIENT_SUMMARY,
     AccuracyResults,
@@ -31,7 +31,7 @@ from mlperf_suite.features.endpoints.client_results.result_files import (
     Distribution,
     ResultSummary,
 )
-from mlperf_suite.features.endpoints.client_results.sent_prompts import SentPrompts
+from mlperf_suite.features.endpoints.official_client_results.sent_prompts import SentPrompts
 from mlperf_suite.features.endpoints.rules.distribution_checks import (
     bucket_edges,
     discarded_of,

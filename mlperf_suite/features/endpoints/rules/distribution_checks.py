@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate, pairwise
 
-from mlperf_suite.features.endpoints.client_results.result_files import Distribution
+from mlperf_suite.features.endpoints.official_client_results.result_files import Distribution
 from mlperf_suite.rules.stopping_criterion import discarded_queries
 
 _SUM_TOLERANCE = 1e-9

@@ -14,19 +14,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from mlperf_suite.features.endpoints.client_results.client_events import RunEvents
-from mlperf_suite.features.endpoints.client_results.package_files import (
+from mlperf_suite.features.endpoints.official_client_results.client_events import RunEvents
+from mlperf_suite.features.endpoints.official_client_results.package_files import (
     OF_A_POINT,
     PointFile,
     SystemDescription,
 )
-from mlperf_suite.features.endpoints.client_results.provisioned_power import (
+from mlperf_suite.features.endpoints.official_client_results.provisioned_power import (
     ProvisionedPower,
     SystemPower,
     cooling_of,
 )
-from mlperf_suite.features.endpoints.client_results.result_files import ResultSummary
-from mlperf_suite.features.endpoints.client_results.series import (
+from mlperf_suite.features.endpoints.official_client_results.result_files import ResultSummary
+from mlperf_suite.features.endpoints.official_client_results.series import (
     AGENTIC,
     AGENTIC_MODELS,
     CONCURRENCY,
@@ -42,7 +42,7 @@ from mlperf_suite.features.endpoints.client_results.series import (
     is_approved_drafter,
     min_duration_s,
 )
-from mlperf_suite.features.endpoints.client_results.super_passes import super_pass_size
+from mlperf_suite.features.endpoints.official_client_results.super_passes import super_pass_size
 from mlperf_suite.features.endpoints.rules import client_rules
 from mlperf_suite.features.endpoints.rules.client_rules import ClientFacts
 from mlperf_suite.rules.facts import Facts, Subject

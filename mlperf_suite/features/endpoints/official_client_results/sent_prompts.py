@@ -20,7 +20,7 @@ from typing import Any
 
 from msgspec import DecodeError, Raw, json
 
-from mlperf_suite.features.endpoints.client_results.token_streams import TokenStreams
+from mlperf_suite.features.endpoints.official_client_results.token_streams import TokenStreams
 
 Decoding = Callable[[Sequence[int]], str]
 """From token ids to their text."""

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 
 from mlperf_suite.benchmarks.definition import ExpectedScore, at_least
 from mlperf_suite.benchmarks.rounds import Round
-from mlperf_suite.features.endpoints.client_results.client_benchmarks import ClientBenchmark
+from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
+    ClientBenchmark,
+)
 
 ULTRA_LOW = 32
 """The highest concurrency of an ultra-low point, and of C_min (§5.4)."""

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, field
 
-from mlperf_suite.features.endpoints.client_results.result_files import Count, Figure
+from mlperf_suite.features.endpoints.official_client_results.result_files import Count, Figure
 from mlperf_suite.untrusted_files import printable
 
 POINT_YAML, SYSTEM_POWER = "point.yaml", "system_power.json"

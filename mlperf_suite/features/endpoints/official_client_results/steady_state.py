@@ -14,9 +14,12 @@ from dataclasses import dataclass
 from statistics import NormalDist, fmean, median, pstdev
 from typing import Literal
 
-from mlperf_suite.features.endpoints.client_results.package_files import SteadyState, Window
-from mlperf_suite.features.endpoints.client_results.series import MIN_PASSES
-from mlperf_suite.features.endpoints.client_results.super_passes import SuperPass
+from mlperf_suite.features.endpoints.official_client_results.package_files import (
+    SteadyState,
+    Window,
+)
+from mlperf_suite.features.endpoints.official_client_results.series import MIN_PASSES
+from mlperf_suite.features.endpoints.official_client_results.super_passes import SuperPass
 
 Metric = Literal["tpot_p50", "tpot_p90"]
 _METRICS: dict[Metric, float] = {"tpot_p50": 0.5, "tpot_p90": 0.9}

@@ -13,8 +13,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from mlperf_suite.features.endpoints.client_results.package_files import Positive, Text
-from mlperf_suite.features.endpoints.client_results.result_files import Count, Figure
+from mlperf_suite.features.endpoints.official_client_results.package_files import Positive, Text
+from mlperf_suite.features.endpoints.official_client_results.result_files import Count, Figure
 
 _OVERHEAD = {"liquid": 0.30, "air": 0.50}
 """What cooling and conversion add to a system's components (§4.5.2)."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from mlperf_suite.features.endpoints.client_results.answer_texts import (
+from mlperf_suite.features.endpoints.official_client_results.answer_texts import (
     TEXTS_AT_ONCE,
     AnswerText,
     Message,
@@ -22,8 +22,8 @@ from mlperf_suite.features.endpoints.client_results.answer_texts import (
     answer_text,
     messages_of,
 )
-from mlperf_suite.features.endpoints.client_results.event_lines import Event, events_in
-from mlperf_suite.features.endpoints.client_results.sent_prompts import (
+from mlperf_suite.features.endpoints.official_client_results.event_lines import Event, events_in
+from mlperf_suite.features.endpoints.official_client_results.sent_prompts import (
     Decoding,
     SentPrompt,
     SentPrompts,

@@ -10,12 +10,12 @@ import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mlperf_suite.features.endpoints.client_results.answer_texts import (
+from mlperf_suite.features.endpoints.official_client_results.answer_texts import (
     TEXTS_AT_ONCE,
     TokenCounts,
     answer_text,
 )
-from mlperf_suite.features.endpoints.client_results.event_lines import Event, events_in
+from mlperf_suite.features.endpoints.official_client_results.event_lines import Event, events_in
 
 
 @dataclass(slots=True)
