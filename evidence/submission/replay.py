@@ -49,7 +49,7 @@ class ReplayEngine(StandInEngine):
         )
         self._model = model
         self._paces = paces
-        self._pace = Pace(math.inf)
+        self._sizing = Pace(math.inf)
         self._last_end = 0.0
 
     @property
@@ -61,11 +61,11 @@ class ReplayEngine(StandInEngine):
         """Play back at this mode's pace from now on. Raises EngineError if it has none."""
         if mode not in self._paces:
             raise EngineError(f"{name}: the replay has no pace for {mode} runs")
-        self._pace = self._paces[mode]
+        self._sizing = self._paces[mode]
 
     def _times(self, now: float, tokens: int) -> tuple[float, float]:
         # One after another, none sooner than its request allows.
-        first_at = now + self._pace.first_token_s
-        turn = max(now, self._last_end) + 1 / self._pace.samples_per_s
-        self._last_end = max(first_at + (tokens - 1) * self._pace.token_s, turn)
+        first_at = now + self._sizing.first_token_s
+        turn = max(now, self._last_end) + 1 / self._sizing.samples_per_s
+        self._last_end = max(first_at + (tokens - 1) * self._sizing.token_s, turn)
         return first_at, self._last_end

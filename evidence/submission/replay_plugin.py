@@ -60,7 +60,7 @@ def thought_out_answers(
 
 def pytest_mlperf_load_engine(inputs: Inputs) -> ReplayEngine:
     options: dict[str, Any] = json.loads(os.environ["REPLAY"])
-    paces = {mode: Pace(**pace) for mode, pace in options["paces"].items()}
+    paces = {mode: Pace(**sizing) for mode, sizing in options["paces"].items()}
     if "answers" in options:
         answers = prepared_answers(inputs, json.loads(Path(options["answers"]).read_text()))
     else:

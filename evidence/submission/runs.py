@@ -125,7 +125,7 @@ class ProofRun:
         results.mkdir(parents=True, exist_ok=True)
         replay = {
             **self.answers(work / "data"),
-            "paces": {mode: asdict(pace) for mode, pace in self.paces.items()},
+            "paces": {mode: asdict(sizing) for mode, sizing in self.paces.items()},
         }
         environment = os.environ | {
             "REPLAY": json.dumps(replay),

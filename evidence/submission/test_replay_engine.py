@@ -20,19 +20,19 @@ COUNT = 15_000
 
 @contextmanager
 def playing(
-    pace: Pace, answers: dict[tuple[int, ...], list[int]] | None = None
+    sizing: Pace, answers: dict[tuple[int, ...], list[int]] | None = None
 ) -> Iterator[ReplayEngine]:
     """A replay in a performance run at this pace."""
-    engine = ReplayEngine(answers or {}, {"performance": pace}, "made up")
+    engine = ReplayEngine(answers or {}, {"performance": sizing}, "made up")
     engine.run_begins("this run", "performance")
     yield engine
     engine.close()
 
 
-def played(pace: Pace, count: int, *, stream: bool) -> RecordingListener:
+def played(sizing: Pace, count: int, *, stream: bool) -> RecordingListener:
     """What is heard of `count` requests in one query, the tokens of each its number and 9."""
     listener = RecordingListener()
-    with playing(pace, {(i,): [i, 9] for i in range(count)}) as engine:
+    with playing(sizing, {(i,): [i, 9] for i in range(count)}) as engine:
         requests = [Request(i, [i]) for i in range(count)]
         engine.submit(requests, Generation(), listener, stream=stream)
         listener.wait(count)

@@ -15,7 +15,7 @@ import pytest
 
 from meta_tests.suite_runs import PYTEST, ROOT, run_suite
 from mlperf_suite.plugin import ci_reports
-from mlperf_suite.plugin.progress import TerminalWatcher
+from mlperf_suite.plugin.progress import TerminalDisplay
 
 STAND_IN = ("-p", "meta_tests.stand_in_plugin")
 
@@ -64,11 +64,11 @@ def test_what_is_printed_beside_the_bar_is_left_to_pytest(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     terminal = _Terminal()
-    watcher = TerminalWatcher(SimpleNamespace(_file=terminal))
-    watcher.begin("loading the engine")
+    display = TerminalDisplay(SimpleNamespace(_file=terminal))
+    display.begin("loading the engine")
     # A logger that is set up meanwhile, as vLLM's is, takes whatever sys.stdout is then.
     print("Triton is not installed")
-    watcher.idle()
+    display.idle()
     assert "loading the engine" in terminal.getvalue()
     assert "Triton" not in terminal.getvalue()
     assert "Triton" in capsys.readouterr().out
@@ -77,12 +77,12 @@ def test_what_is_printed_beside_the_bar_is_left_to_pytest(
 def test_progress_tells_what_is_left_of_the_session() -> None:
     terminal, file = _Terminal(), io.StringIO()
     for stream in (terminal, file):
-        watcher = TerminalWatcher(SimpleNamespace(_file=stream))
-        watcher.step("before the speed is known")
-        watcher.follow(lambda: 96.4)
-        watcher.step("llama3.1-8b Offline performance")
-        watcher.begin("llama3.1-8b Offline performance")
-        watcher.idle()
+        display = TerminalDisplay(SimpleNamespace(_file=stream))
+        display.step("before the speed is known")
+        display.follow(lambda: 96.4)
+        display.step("llama3.1-8b Offline performance")
+        display.begin("llama3.1-8b Offline performance")
+        display.idle()
     assert "1:36 left" in terminal.getvalue()
     line = "llama3.1-8b Offline performance: about 1:36 of the session left"
     assert file.getvalue().splitlines() == ["", line]

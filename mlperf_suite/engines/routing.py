@@ -42,7 +42,7 @@ class Router:
         self.requests = [0] * len(self._batches)
         """The outstanding requests of each place; `tokens` likewise."""
         self.tokens = [0] * len(self._batches)
-        self._pace = [1.0] * len(self._batches)
+        self._sizing = [1.0] * len(self._batches)
         self._alike = True
         self._order = _Order(self)
         if speeds is not None:
@@ -51,7 +51,7 @@ class Router:
     def weigh(self, speeds: Sequence[float]) -> None:
         """Use these speeds, one above 0 for each place, from now on."""
         fastest = max(speeds)
-        self._pace = [fastest / speed for speed in speeds]
+        self._sizing = [fastest / speed for speed in speeds]
         self._alike = min(speeds) == fastest
 
     def take(self, tokens: int, queue_length: int = 1) -> int | None:
@@ -102,7 +102,7 @@ class Router:
             place = (self._turn + step) % count
             if not self.has_room(place, spared=spared):
                 continue
-            work = (self.tokens[place] + tokens) * self._pace[place]
+            work = (self.tokens[place] + tokens) * self._sizing[place]
             if soonest is None or work < least:
                 soonest, least = place, work
         return soonest

@@ -69,15 +69,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     plan = config.stash[_PLAN] = plan_of(config, session.items)
     if config.getoption("collectonly") and not settings.plan:
         return
-    from mlperf_suite.plugin.progress import TerminalWatcher
+    from mlperf_suite.plugin.progress import TerminalDisplay
     from mlperf_suite.session.suite import Session
 
-    hook, watcher = config.hook, TerminalWatcher(config.get_terminal_writer())
+    hook, display = config.hook, TerminalDisplay(config.get_terminal_writer())
     suite = Session(
         settings,
         plan,
         lambda inputs, request: hook.pytest_mlperf_load_engine(inputs=inputs, request=request),
-        watcher,
+        display,
         baselines_of(config),
         benchmarks=benchmarks_of(config, session.items),
     )

@@ -60,7 +60,7 @@ class _SessionLeft(ProgressColumn):
         return Text(clock(task.elapsed or 0.0) if left_s is None else f"{clock(left_s)} left")
 
 
-class TerminalWatcher(ProgressDisplay):
+class TerminalDisplay(ProgressDisplay):
     """Shows progress on pytest's own terminal, bypassing its capturing."""
 
     def __init__(self, terminal_writer: Any) -> None:

@@ -52,9 +52,9 @@ class RunAtHand:
 class Companion:
     """A feature's part of one session, made before anything else of it. Does nothing by itself."""
 
-    def __init__(self, settings: Settings, watcher: ProgressDisplay) -> None:
+    def __init__(self, settings: Settings, display: ProgressDisplay) -> None:
         self.settings = settings
-        self.watcher = watcher
+        self.display = display
 
     @classmethod
     def steps(cls, settings: Settings) -> Mapping[str, str]:

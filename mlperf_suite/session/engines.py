@@ -38,10 +38,10 @@ class Engines:
     engines at once would disturb each other's measurements, so loading one stops the other.
     """
 
-    def __init__(self, inputs: Inputs, load: LoadEngine, watcher: ProgressDisplay) -> None:
+    def __init__(self, inputs: Inputs, load: LoadEngine, display: ProgressDisplay) -> None:
         self._inputs = inputs
         self._load = load
-        self._watch = watcher
+        self._watch = display
         self._engine: Engine | None = None
         self._role: Role | None = None
         self._failures: dict[Role, SuiteError] = {}

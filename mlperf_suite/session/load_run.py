@@ -44,9 +44,9 @@ class StepMaker:
 
     inputs: Inputs
     engines: Engines
-    pace: RunSizing
+    sizing: RunSizing
     companions: Sequence[Companion]
-    watcher: ProgressDisplay
+    display: ProgressDisplay
 
     @property
     def settings(self) -> Settings:
@@ -88,7 +88,7 @@ class StepMaker:
             self.inputs.prompts(benchmark, plan.mode)[: plan.samples],
             self.inputs.generation(benchmark, plan.mode),
             folder,
-            self.watcher.progress,
+            self.display.progress,
             stops=self.inputs.stops(benchmark, plan.mode),
             end_ids=self.inputs.dropped(benchmark, plan.mode),
             silence_s=silence_s,

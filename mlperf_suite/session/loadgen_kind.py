@@ -87,16 +87,16 @@ class LoadGenRuns(ScenarioRun):
     def least_s(self, key: RunKey) -> float:
         return MIN_DURATION_MS / 1e3 if key.mode == "performance" else 0.0
 
-    def learn(self, step: Step, outcome: Any, pace: RunSizing) -> None:
+    def learn(self, step: Step, outcome: Any, sizing: RunSizing) -> None:
         key: Any = step.key
         if step.kind == "rate":
-            pace.learn_rate(key.benchmark_and_scenario, outcome)
+            sizing.learn_rate(key.benchmark_and_scenario, outcome)
         elif step.kind == "run":
-            pace.learn_run(key, outcome)
+            sizing.learn_run(key, outcome)
 
-    def missed(self, key: RunKey, pace: RunSizing) -> None:
+    def missed(self, key: RunKey, sizing: RunSizing) -> None:
         if key.mode == "accuracy":
-            pace.accuracy_failed(key.benchmark_and_scenario)
+            sizing.accuracy_failed(key.benchmark_and_scenario)
 
     # The steps
 

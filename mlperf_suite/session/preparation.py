@@ -87,7 +87,7 @@ class Preparation(StepMaker):
         """
         engine = self.engines.get("runs", folder / ENGINE_LOG)
         description = engine.description
-        for key in self.pace.plan.at_engine:
+        for key in self.sizing.plan.at_engine:
             benchmark = BENCHMARKS[key.benchmark]
             self.inputs.check_prompts(benchmark, description.max_model_len, key.mode)
         for companion in self.companions:
@@ -101,14 +101,14 @@ class Preparation(StepMaker):
         is an engine that is loaded again.
         """
         engine = self.engine
-        if engine.description.stand_in or self.pace.estimator.speed is not None:
+        if engine.description.stand_in or self.sizing.estimator.speed is not None:
             return None
         benchmark, silence_s = self.inputs.benchmarks[0], self.settings.engine_silence
-        self.watcher.begin("probing the engine's speed")
+        self.display.begin("probing the engine's speed")
         prompts = warm_up_prompts(self.inputs.prompts(benchmark), _PROBE_PROMPTS)
         generation = self.inputs.generation(benchmark)
         if isinstance(engine, ProbedEngine):
-            return engine.probe_speed(prompts, generation, silence_s, self.watcher.say)
+            return engine.probe_speed(prompts, generation, silence_s, self.display.say)
         return probe(engine, prompts, generation, silence_s=silence_s)
 
     def rate(self, step: Step) -> float:
@@ -118,7 +118,7 @@ class Preparation(StepMaker):
         """
         benchmark = BENCHMARKS[step.key.benchmark]
         scenario = benchmark.scenario(step.key.scenario)
-        self.watcher.begin("estimating the rate")
+        self.display.begin("estimating the rate")
         count = rate_probe_samples(scenario, smoke=self.settings.smoke)
         own = self.inputs.prompts(benchmark)
         prompts = warm_up_prompts(own, min(count, len(own)))
@@ -145,7 +145,7 @@ class Preparation(StepMaker):
         engine, benchmark = self.engine, BENCHMARKS[place[0]]
         scenario = benchmark.scenario(place[1])
         if rate_qps is None and scenario.loadgen_scenario == "Server":
-            rate_qps = self.pace.server_qps(benchmark.id)
+            rate_qps = self.sizing.server_qps(benchmark.id)
         requests = warm_up_requests(
             scenario,
             self.settings.warmup,
@@ -154,11 +154,11 @@ class Preparation(StepMaker):
         )
         if not requests:
             return None
-        self.watcher.begin(f"{benchmark.id} {scenario.name}: warm-up")
+        self.display.begin(f"{benchmark.id} {scenario.name}: warm-up")
         return warm_up(
             engine,
             warm_up_prompts(self.inputs.prompts(benchmark), requests),
-            self.pace.estimator.warm_up_generation(
+            self.sizing.estimator.warm_up_generation(
                 benchmark, scenario, self.inputs.generation(benchmark)
             ),
             scenario,

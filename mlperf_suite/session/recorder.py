@@ -62,12 +62,12 @@ class Recorder:
     """
 
     def __init__(
-        self, inputs: Inputs, pace: RunSizing, baselines: Baselines, engines: Engines
+        self, inputs: Inputs, sizing: RunSizing, baselines: Baselines, engines: Engines
     ) -> None:
         self.inputs = inputs
         self.engines = engines
         self._settings = inputs.settings
-        self._pace = pace
+        self._sizing = sizing
         self._baselines = baselines
         self._results: dict[BenchmarkAndScenario, SessionResult] = {}
         self._kinds: dict[BenchmarkAndScenario, RunKind[Any]] = {}
@@ -232,7 +232,7 @@ class Recorder:
 
     def runs_summary(self, result: Result) -> Summary:
         """The summary of a scenario's result, without the regression gate's verdict."""
-        size = self._pace.estimator.size(result.benchmark, result.scenario)
+        size = self._sizing.estimator.size(result.benchmark, result.scenario)
         profile = profile_of(self._settings)
         about = dataclasses.replace(
             self.about(
@@ -244,14 +244,14 @@ class Recorder:
                 profiler=profile.profiler if profile else None,
             ),
             parts=self._of_engine.parts,
-            plan=tuple(self._pace.rows(result.benchmark, result.scenario.name)),
+            plan=tuple(self._sizing.rows(result.benchmark, result.scenario.name)),
         )
         return summary_of(result, about, self._planned_modes(result.benchmark_and_scenario))
 
     def config_json(self, benchmark: Benchmark) -> dict[str, Any]:
         """Every setting as used, the engine's description, the data, versions and hardware."""
         workload, generation = self.inputs.workload(benchmark), self.inputs.generation(benchmark)
-        speed = self._pace.estimator.speed
+        speed = self._sizing.estimator.speed
         settings = {
             **self._settings.as_json(),
             **workload.prompt.as_json(),
@@ -280,7 +280,7 @@ class Recorder:
     # The end of the session
 
     def _planned_modes(self, place: BenchmarkAndScenario) -> set[Mode]:
-        plan = self._pace.plan
+        plan = self._sizing.plan
         keys = [key for key in plan.keys if key.benchmark_and_scenario == place]
         return {mode for key in keys for mode in kind_of(key).modes(key, plan.selection)}
 

@@ -128,9 +128,9 @@ class RunKind(Generic[Key]):
     `role`: the engine that it needs. `is_run`: whether a key is a run with verdicts of its own.
     `is_compared`: whether the regression gate compares it with a baseline. `is_probed`: whether the
     speed of the engine is measured before runs of its benchmarks. `long_steps`: those of which a
-    log tells when they begin. `session` is a `SessionParts`, `estimator` an `Estimator`,
-    `pace` a `RunSizing`, `recorder` a `Recorder`, `result` what `result` returned: none of them is
-    imported here, since all of them ask kinds.
+    log tells when they begin. `session` is a `SessionParts`, `estimator` an `Estimator`, `sizing` a
+    `RunSizing`, `recorder` a `Recorder`, `result` what `result` returned: none of them is imported
+    here, since all of them ask kinds.
     """
 
     name: ClassVar[str]
@@ -205,10 +205,10 @@ class RunKind(Generic[Key]):
         """How long a run of an official session lasts at least."""
         return 0.0
 
-    def learn(self, step: Step, outcome: object, pace: Any) -> None:
+    def learn(self, step: Step, outcome: object, sizing: Any) -> None:
         """Take up the rates that a step measured."""
 
-    def missed(self, key: Key, pace: Any) -> None:
+    def missed(self, key: Key, sizing: Any) -> None:
         """A key failed, so that it shows no rate."""
 
     # The steps

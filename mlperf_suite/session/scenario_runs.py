@@ -108,10 +108,10 @@ class ScenarioRuns(StepMaker):
             f"a first run ended after {lasted_words(run.elapsed_s)} of at least "
             f"{lasted_words(least_s)}, since the engine was faster than measured before it"
         )
-        self.watcher.say(f"{key}: {why}; rerunning it for longer")
+        self.display.say(f"{key}: {why}; rerunning it for longer")
         for path in [path for path in folder.iterdir() if path.is_file()]:
             path.replace(path.with_name(f"{_TOO_SHORT}{path.name}"))
-        self.pace.correct(key, rate)
+        self.sizing.correct(key, rate)
         longer, observation = self._run_once(key, folder, result, record, number)
         kept = f"{why}. Its logs are kept beside those of this run, as {_TOO_SHORT}*"
         return dataclasses.replace(longer, made_again=kept), observation
@@ -120,8 +120,8 @@ class ScenarioRuns(StepMaker):
         """Whether the suite's own rate gave LoadGen too few queries for the minimum duration."""
         return (
             key.mode == "performance"
-            and sized_by_rate(key, self.pace.plan.selection)
-            and not self.pace.profile_of(key)
+            and sized_by_rate(key, self.sizing.plan.selection)
+            and not self.sizing.profile_of(key)
             and run.logs.detail["result_min_duration_met"] is False
         )
 
@@ -129,12 +129,12 @@ class ScenarioRuns(StepMaker):
         self, key: RunKey, folder: Path, result: Result, record: RunRecord, number: int
     ) -> tuple[LoadRun, Observation]:
         plan = self._load_plan(key, result)
-        self.watcher.begin(
+        self.display.begin(
             str(key) + (f", repeat {number}" if number > 1 else ""),
             plan.samples if key.mode == "accuracy" else None,
         )
         observation = Observation(self.engine, str(key), key.mode)
-        profile = self.pace.profile_of(key)
+        profile = self.sizing.profile_of(key)
         at_hand = RunAtHand(key, number, self.engine, folder, result, profile)
         try:
             with contextlib.ExitStack() as around:
@@ -148,7 +148,7 @@ class ScenarioRuns(StepMaker):
                     record.remote = observation.remote()
             raise
         if run.untimed:
-            self.watcher.say(f"{key}: no timeline: {run.untimed}")
+            self.display.say(f"{key}: no timeline: {run.untimed}")
         if number == 1:
             record.rate = run.samples / run.elapsed_s if run.elapsed_s else None
         for companion in self.companions:
@@ -157,13 +157,13 @@ class ScenarioRuns(StepMaker):
 
     def _load_plan(self, key: RunKey, result: Result) -> LoadPlan:
         benchmark, scenario = result.benchmark, result.scenario
-        samples = self.pace.estimator.size(benchmark, scenario, key.mode).samples
+        samples = self.sizing.estimator.size(benchmark, scenario, key.mode).samples
         audit = benchmark.audit(key.mode)
-        queries = self.pace.estimator.audit_size(benchmark, scenario, audit) if audit else None
+        queries = self.sizing.estimator.audit_size(benchmark, scenario, audit) if audit else None
         shortened = SMOKE[scenario.loadgen_scenario] if self.settings.smoke else None
-        target_qps = self.pace.target_qps(key)
-        latency_ms = self.pace.expected_latency_ms(key)
-        if profile := self.pace.profile_of(key):
+        target_qps = self.sizing.target_qps(key)
+        latency_ms = self.sizing.expected_latency_ms(key)
+        if profile := self.sizing.profile_of(key):
             shortened = shortened_to(profile.seconds, scenario.loadgen_scenario)
             per_second = 1000 / latency_ms if latency_ms else target_qps
             samples = samples_for(profile.seconds, per_second, samples)
@@ -185,7 +185,7 @@ class ScenarioRuns(StepMaker):
         run, observation = self._observed_run(key, result, record)
         record.remote = observation.remote()
         cached_tokens = observation.cached_tokens(record.remote)
-        samples = self.pace.estimator.size(result.benchmark, result.scenario, key.mode).samples
+        samples = self.sizing.estimator.size(result.benchmark, result.scenario, key.mode).samples
         audit = result.benchmark.audit(key.mode)
         scored = key.mode == "accuracy" or (
             audit is not None and (audit.compares or audit.least_score is not None)

@@ -2,7 +2,7 @@
 
 Engine and data are loaded once. A key's steps are made when it is first asked for, after the keys
 that it needs; later questions are answered from the same run. Each step returns what it measured,
-which the pace and the recorder take up. `_attempt` handles every early end, so that all kinds of
+which the sizing and the recorder take up. `_attempt` handles every early end, so that all kinds of
 steps fail alike.
 """
 
@@ -44,16 +44,16 @@ from mlperf_suite.settings import Settings
 class SessionParts:
     inputs: Inputs
     engines: Engines
-    pace: RunSizing
+    sizing: RunSizing
     companions: Sequence[Companion]
-    watcher: ProgressDisplay
+    display: ProgressDisplay
     recorder: Recorder
     preparation: Preparation
 
     @property
     def run_parts(self) -> tuple[Inputs, Engines, RunSizing, Sequence[Companion], ProgressDisplay]:
         """What a `StepMaker` takes."""
-        return self.inputs, self.engines, self.pace, self.companions, self.watcher
+        return self.inputs, self.engines, self.sizing, self.companions, self.display
 
 
 INTERRUPTED = "interrupted"
@@ -88,7 +88,7 @@ class Session:
         settings: Settings,
         plan: Plan,
         load_engine: LoadEngine,
-        watcher: ProgressDisplay,
+        display: ProgressDisplay,
         baselines: Mapping[tuple[str, str], BaselineRun] | None = None,
         *,
         benchmarks: Iterable[Benchmark] = (),
@@ -98,16 +98,16 @@ class Session:
         ids = [key.benchmark for key in plan.at_engine]
         ids += [benchmark.id for benchmark in benchmarks]
         self.inputs = Inputs(settings, [BENCHMARKS[id_] for id_ in dict.fromkeys(ids)])
-        self._pace = RunSizing(self.inputs, plan, self.baselines)
-        self._engines = Engines(self.inputs, load_engine, watcher)
-        self._companions = [kind(settings, watcher) for kind in companion_kinds()]
-        self.recorder = Recorder(self.inputs, self._pace, self.baselines, self._engines)
-        needs = (self.inputs, self._engines, self._pace, self._companions, watcher)
+        self._sizing = RunSizing(self.inputs, plan, self.baselines)
+        self._engines = Engines(self.inputs, load_engine, display)
+        self._companions = [kind(settings, display) for kind in companion_kinds()]
+        self.recorder = Recorder(self.inputs, self._sizing, self.baselines, self._engines)
+        needs = (self.inputs, self._engines, self._sizing, self._companions, display)
         self._preparation = Preparation(*needs)
         self._parts = SessionParts(*needs, self.recorder, self._preparation)
         self._makers: dict[str, Maker] = {}
-        self._watcher = watcher
-        watcher.follow(self._pace.left_s)
+        self._display = display
+        display.follow(self._sizing.left_s)
         self._outcomes: dict[StepKey, Outcome] = {}
         self.steps_made: list[Step] = []
         """The steps made so far, in order."""
@@ -115,7 +115,7 @@ class Session:
     @property
     def plan(self) -> Plan:
         """The steps of the session, as known so far."""
-        return self._pace.plan
+        return self._sizing.plan
 
     def obstacles(self) -> list[str]:
         """What would stop the session and shows before anything slow is loaded, a line each."""
@@ -148,7 +148,7 @@ class Session:
     def samples(self, benchmark: str, scenario: str) -> int:
         """The samples that the runs of a scenario take, as known so far."""
         definition = BENCHMARKS[benchmark]
-        return self._pace.estimator.size(definition, definition.scenario(scenario)).samples
+        return self._sizing.estimator.size(definition, definition.scenario(scenario)).samples
 
     def maker(self, kind: str) -> Any:
         """What makes the steps of a kind of run."""
@@ -177,12 +177,12 @@ class Session:
 
     def announce(self, seconds: Mapping[Step, float]) -> float:
         """The session's time in s, from how long its steps are expected to take."""
-        return self._pace.announce(seconds)
+        return self._sizing.announce(seconds)
 
     @property
     def time_line(self) -> str:
         """The planned and actual time of the session; empty without an estimate."""
-        return self._pace.time_line()
+        return self._sizing.time_line()
 
     def close(self) -> None:
         """Stop the engine. A result with planned but missing runs is marked as failed."""
@@ -197,7 +197,7 @@ class Session:
         """Make the key unless it was made already, after the keys that it needs."""
         if key in self._outcomes:
             return replace(self._outcomes[key], now=False)
-        for need in self._pace.plan.needs.get(key, ()):
+        for need in self._sizing.plan.needs.get(key, ()):
             outcome = self.make(need)
             if outcome.failure is None:
                 continue
@@ -213,7 +213,7 @@ class Session:
             failure = self._attempt(key)
         finally:
             if failure is not None:
-                kind_of(key).missed(key, self._pace)
+                kind_of(key).missed(key, self._sizing)
         line = None if failure is None else f"{key}: {failure}"
         self._outcomes[key] = Outcome(line, now=True)
         return self._outcomes[key]
@@ -242,7 +242,7 @@ class Session:
                 self.recorder.end(key, result, failure)
             raise
         finally:
-            self._watcher.idle()
+            self._display.idle()
         try:
             self.recorder.end(key, result, failure)
         except SuiteError as error:
@@ -257,15 +257,15 @@ class Session:
         past = set(self.steps_made)
         if not self._engines.is_loaded(kind_of(key).role):
             # An engine that another one replaced is loaded and measured again.
-            past -= {step for step in self._pace.plan.steps_of[key] if step.key is None}
-        while step := next((s for s in self._pace.plan.steps_of[key] if s not in past), None):
+            past -= {step for step in self._sizing.plan.steps_of[key] if step.key is None}
+        while step := next((s for s in self._sizing.plan.steps_of[key] if s not in past), None):
             self._make(step, partial(self._outcome, step, key, result))
             if step.kind == "probe":
                 # Who watches a run, as tune does, sees its speed before the long steps.
                 self.recorder.keep_config(result)
             past.add(step)
             count = len(self.steps_made)
-            for need in self._pace.plan.needs.get(key, ()):
+            for need in self._sizing.plan.needs.get(key, ()):
                 outcome = self.make(need)
                 if outcome.failure is not None:
                     raise RunError(outcome.failure)
@@ -289,16 +289,16 @@ class Session:
     def _make(self, step: Step, make: Callable[[], object]) -> None:
         """Make a step and hand on what it returned."""
         start_s = time.monotonic()
-        self._pace.begin(step)
+        self._sizing.begin(step)
         if step.key is not None and step.kind in kind_of(step.key).long_steps:
-            self._watcher.step(step.what)
+            self._display.step(step.what)
         try:
             with ranges.named(f"{step.kind} {step.key or ''}".rstrip()):
                 outcome = make()
         finally:
-            self._watcher.idle()
-            self._pace.keep_duration(step, time.monotonic() - start_s)
-        self._pace.learn(step, outcome)
+            self._display.idle()
+            self._sizing.keep_duration(step, time.monotonic() - start_s)
+        self._sizing.learn(step, outcome)
         self.recorder.record(step, outcome)
         self.steps_made.append(step)
         if step.kind == "load" and step.key is None:
@@ -306,8 +306,8 @@ class Session:
             self._use_kept_samples()
         if isinstance(outcome, Speed):
             # The empty line ends the line that pytest is writing.
-            for line in [*self._pace.lines(), ""]:
-                self._watcher.say(line)
+            for line in [*self._sizing.lines(), ""]:
+                self._display.say(line)
 
     def _use_kept_samples(self) -> None:
         """See how many samples earlier sessions took on the loaded engine."""
@@ -319,7 +319,7 @@ class Session:
             place: kept_samples(self.settings.results_dir, place, Config.read(configs[place[0]]))
             for place in (places if self.settings.smoke else ())
         }
-        self._pace.use_kept_samples({place: count for place, count in kept.items() if count})
+        self._sizing.use_kept_samples({place: count for place, count in kept.items() if count})
 
     def _use_kept_rates(self) -> None:
         """See which Offline rates of earlier sessions are those of the loaded engine."""
@@ -327,8 +327,8 @@ class Session:
             return
         folder = self.settings.results_dir
         rates: dict[str, float] = {}
-        for benchmark in self._pace.plan.selection.rates_known:
+        for benchmark in self._sizing.plan.selection.rates_known:
             config = Config.read(self.recorder.config_json(BENCHMARKS[benchmark]))
             if rate := kept_rate(folder, benchmark, config):
                 rates[benchmark] = rate
-        self._pace.use_kept_rates(rates)
+        self._sizing.use_kept_rates(rates)

@@ -149,9 +149,9 @@ def test_answers_with_a_long_tail_and_pictures_are_planned_for_with_more_headroo
     for row, qps in ((QWEN3_VL, 15.0), (LLAMA3_1_8B, 10.5)):
         key = RunKey(row.id, "Offline", "performance")
         plan = plan_session(Selection([key]))
-        pace = RunSizing(Inputs(resolve_settings({}, {}), [row]), plan, {})
-        pace.learn(Step("rate", key, "a rate"), 10.0)
-        assert pace.target_qps(key) == qps
+        sizing = RunSizing(Inputs(resolve_settings({}, {}), [row]), plan, {})
+        sizing.learn(Step("rate", key, "a rate"), 10.0)
+        assert sizing.target_qps(key) == qps
 
 
 @pytest.mark.parametrize("samples_per_s", [50.0, 1000.0, 5000.0])
@@ -164,17 +164,17 @@ def test_a_smoke_run_on_a_fast_engine_lasts_its_seconds_and_not_twice_as_long(
         return 0.3 + samples / samples_per_s
 
     def planned_samples() -> float:
-        qps = pace.target_qps(OFFLINE)
+        qps = sizing.target_qps(OFFLINE)
         assert qps is not None
         # LoadGen plans for a tenth more (loadgen/issue_query_controller.cc).
         return 1.1 * qps * least_s
 
     least_s = SMOKE["Offline"].min_duration_ms / 1000
-    pace = RunSizing(
+    sizing = RunSizing(
         Inputs(resolve_settings({}, {}), [LLAMA3_1_8B]), plan_session(Selection([OFFLINE])), {}
     )
-    pace.learn(Step("rate", OFFLINE, "a rate"), 84 / run_s(84))
+    sizing.learn(Step("rate", OFFLINE, "a rate"), 84 / run_s(84))
     first = planned_samples()
     if run_s(first) < least_s:
-        pace.correct(OFFLINE, first / run_s(first))
+        sizing.correct(OFFLINE, first / run_s(first))
     assert least_s <= run_s(planned_samples()) < 2 * least_s

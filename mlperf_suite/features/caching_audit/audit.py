@@ -51,11 +51,11 @@ class CachingAudits(StepMaker):
         record = result.runs[MODE]
         own = self.inputs.prompts(result.benchmark, MODE)
         sample = median_sample(own)
-        prompt, at_once = own[sample], samples_of_block(self.pace.estimator, result.benchmark)
+        prompt, at_once = own[sample], samples_of_block(self.sizing.estimator, result.benchmark)
         seed = secrets.randbits(32)
         chance = random.Random(seed)  # noqa: S311 - no secret, and kept to make the audit again
         key: RunKey = step.key
-        self.watcher.begin(f"{key.benchmark}: caching audit")
+        self.display.begin(f"{key.benchmark}: caching audit")
         observation = Observation(self.engine, str(key), key.mode)
 
         def make(kind: Kind, pair: int) -> Block:
@@ -98,7 +98,7 @@ class CachingAudits(StepMaker):
         for pair in range(1, LOOKS[-1] + 1):
             kinds: list[Kind] = ["mix", "same"]
             chance.shuffle(kinds)
-            self.watcher.begin(f"caching audit, pair {pair}")
+            self.display.begin(f"caching audit, pair {pair}")
             blocks += [make(kind, pair) for kind in kinds]
             if pair in LOOKS:
                 interval = interval_of(Caching(tuple(blocks), at_once).pairs)

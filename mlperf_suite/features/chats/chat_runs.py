@@ -251,10 +251,10 @@ class ChatRuns(StepMaker):
 
     def _watched(self, benchmark: Benchmark, mode: str, total: int) -> _Watched:
         """The engine of the runs as a server, with the run's progress shown."""
-        self.watcher.begin(f"{benchmark.id} {mode}", total)
+        self.display.begin(f"{benchmark.id} {mode}", total)
         return _Watched(
             lambda: self._server(benchmark),
-            lambda asked, failed: self.watcher.requests(asked, total, failed),
+            lambda asked, failed: self.display.requests(asked, total, failed),
         )
 
     def _server(self, benchmark: Benchmark) -> ChatServer:

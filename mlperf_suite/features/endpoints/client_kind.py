@@ -46,7 +46,7 @@ def name_client(session: SessionParts) -> None:
     client = find_client()
     session.recorder.load_generator = client.words
     if client.note:
-        session.watcher.say(client.note)
+        session.display.say(client.note)
 
 
 class OfficialClient(RunKind[ClientRunKey]):
@@ -88,13 +88,13 @@ class OfficialClient(RunKind[ClientRunKey]):
     def least_s(self, key: ClientRunKey) -> float:
         return MIN_DURATION_MS / 1e3
 
-    def learn(self, step: Step, outcome: Any, pace: RunSizing) -> None:
+    def learn(self, step: Step, outcome: Any, sizing: RunSizing) -> None:
         if step.key is not None:
-            pace.learn_offline(step.key.benchmark_and_scenario, outcome)
+            sizing.learn_offline(step.key.benchmark_and_scenario, outcome)
 
     def check(self, keys: Sequence[ClientRunKey], session: SessionParts) -> None:
         name_client(session)
-        scored = session.pace.plan.selection.scored
+        scored = session.sizing.plan.selection.scored
         for benchmark in {key.benchmark for key in keys if key in scored}:
             session.inputs.scorer(BENCHMARKS[benchmark]).check()
 

@@ -101,9 +101,9 @@ class ClientRuns(StepMaker):
         stays in the result's folder.
         """
         key: ClientRunKey = step.key
-        run = _ClientRun(self, key, result, key in self.pace.plan.selection.scored)
+        run = _ClientRun(self, key, result, key in self.sizing.plan.selection.scored)
         job = run.job(self._requests(step, result))
-        self.watcher.begin(str(key))
+        self.display.begin(str(key))
         observation = Observation(self.engine, str(key), "performance")
         record = result.runs["performance"]
         try:
@@ -122,15 +122,15 @@ class ClientRuns(StepMaker):
         return record
 
     def _progress(self, progress: ClientProgress) -> None:
-        self.watcher.requests(progress.completed, progress.total, progress.failed)
+        self.display.requests(progress.completed, progress.total, progress.failed)
 
     def _requests(self, step: Step, result: Result) -> ClientLoad:
         """The load: Server's rate is the user's, or a share of what Offline reached."""
         settings, benchmark = self.settings, result.benchmark
-        samples = self.pace.estimator.size(benchmark, result.scenario).samples
+        samples = self.sizing.estimator.size(benchmark, result.scenario).samples
         least_s = 0.0 if settings.smoke else MIN_DURATION_MS / 1000
         if step.key.scenario != "Offline":
-            rate = self.pace.server_qps(benchmark.id)
+            rate = self.sizing.server_qps(benchmark.id)
             count = whole_passes(samples, rate, least_s)
             return ClientLoad(rate=rate, requests=count, least_s=least_s)
         expected = settings.offline_target_qps
@@ -154,7 +154,7 @@ class _ClientRun:
                 result.not_submittable = self._scorer.fault
 
     def _samples(self, mode: str = "performance") -> int:
-        sized: Callable[..., Any] = self._maker.pace.estimator.size
+        sized: Callable[..., Any] = self._maker.sizing.estimator.size
         return int(sized(self._benchmark, self._result.scenario, mode).samples)
 
     def job(self, load: ClientLoad) -> ClientJob:
@@ -307,7 +307,7 @@ class _ClientRun:
                 words = (
                     f"{name} is {other:,.4f} by the client's scorer and {value:,.4f} by the suite's"
                 )
-                self._maker.watcher.say(f"{self._key}: {words}")
+                self._maker.display.say(f"{self._key}: {words}")
 
     def _keep_scores(self, scores: Scores, verdicts: list[Verdict]) -> None:
         inputs, benchmark, folder = self._inputs, self._benchmark, self._result.folder.accuracy

@@ -99,9 +99,9 @@ class Energy(Companion):
     idle_s = IDLE_S
 
     def __init__(
-        self, settings: Settings, watcher: ProgressDisplay, find: FindMeters = find_meters
+        self, settings: Settings, display: ProgressDisplay, find: FindMeters = find_meters
     ) -> None:
-        super().__init__(settings, watcher)
+        super().__init__(settings, display)
         self.find = find
         self._meters = Meters()
         self._idle: dict[str, float] = {}
@@ -132,7 +132,7 @@ class Energy(Companion):
         without a meter."""
         if not self._meters.counters:
             return {}
-        self.watcher.begin(_BEFORE_WORK)
+        self.display.begin(_BEFORE_WORK)
         recorder = self._reader()
         try:
             try:

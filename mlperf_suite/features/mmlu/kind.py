@@ -74,7 +74,7 @@ class MmluKind(RunKind[MmluKey]):
         from mlperf_suite.features.mmlu.mmlu_run import MmluRun
 
         task = session.inputs.of_kind(self.name)
-        return MmluRun(session.inputs, session.engines, session.watcher, task)
+        return MmluRun(session.inputs, session.engines, session.display, task)
 
     # The result
 

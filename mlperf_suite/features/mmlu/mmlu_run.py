@@ -52,7 +52,7 @@ class MmluRun:
 
     inputs: Inputs
     engines: Engines
-    watcher: ProgressDisplay
+    display: ProgressDisplay
     task: MmluTask
     shares: Shares | None = None
 
@@ -173,12 +173,12 @@ class MmluRun:
         room = engine.description.max_model_len if engine else 0
 
         def tell(key: Key) -> None:
-            self.watcher.items(len(journal), task.planned, key.subject)
+            self.display.items(len(journal), task.planned, key.subject)
 
         lm = EngineLM(engine, self.inputs.tokenizer, room, journal, tell)
         if engine is not None:
             lm.check_room(tasks["tasks"].values(), task.shots)
-            self.watcher.begin(str(MMLU), task.planned)
+            self.display.begin(str(MMLU), task.planned)
         return evaluate(lm, tasks, journal)
 
     def _score_so_far(self, journal: Journal) -> Scores | None:

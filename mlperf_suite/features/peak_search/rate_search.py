@@ -136,10 +136,10 @@ class PeakSearches(StepMaker):
             warm_ups.append(self.preparation.warm_up(result.benchmark_and_scenario, rate))
             trials.append(self._try_rate(result, rate, full_length, folder))
             _write(result, PeakSearch(tuple(trials), None), warm_ups, label)
-            self.watcher.say(_trial_line(trials[-1], len(trials)))
+            self.display.say(_trial_line(trials[-1], len(trials)))
             return trials[-1]
 
-        search = find_peak(attempt, self.pace.server_qps(result.benchmark.id))
+        search = find_peak(attempt, self.sizing.server_qps(result.benchmark.id))
         _write(result, search, warm_ups, label)
         title = f"{result.benchmark.id} {scenario.name}: {label}"
         plot_peak(search, limits, title, result.folder.path / "plots" / "peak_qps.png")
@@ -152,7 +152,7 @@ class PeakSearches(StepMaker):
         if full_length:
             own = dataclasses.replace(SMOKE[scenario.loadgen_scenario], latency_factor=1)
             shortened = own if settings.smoke else None
-            samples = self.pace.estimator.size(result.benchmark, scenario).samples
+            samples = self.sizing.estimator.size(result.benchmark, scenario).samples
         plan = plan_run(
             result.benchmark,
             scenario,
@@ -164,7 +164,7 @@ class PeakSearches(StepMaker):
         )
         name = f"{result.benchmark.id} {scenario.name}"
         observation = Observation(self.engine, name, "performance")
-        self.watcher.begin(f"{scenario.name} at {rate:g} queries/s")
+        self.display.begin(f"{scenario.name} at {rate:g} queries/s")
         run = self.load_run(result.benchmark, plan, folder)
         remote = observation.remote()
         # A rate must obey the rules of a performance run too.

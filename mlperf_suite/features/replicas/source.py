@@ -70,7 +70,7 @@ class ReplicasSource(EngineSource):
         from mlperf_suite.features.replicas.scaling import SMOKE_PROMPTS, measure_scaling
         from mlperf_suite.session.preparation import warm_up_prompts
 
-        preparation.watcher.begin("measuring one replica alone, and all")
+        preparation.display.begin("measuring one replica alone, and all")
         engine: Any = preparation.engine
         inputs, settings = preparation.inputs, preparation.settings
         benchmark = inputs.benchmarks[0]
@@ -81,7 +81,7 @@ class ReplicasSource(EngineSource):
             warm_up_prompts(inputs.prompts(benchmark), count),
             inputs.generation(benchmark),
             settings.engine_silence,
-            preparation.watcher.say,
+            preparation.display.say,
         )
         return EngineFigures({SCALING: figures})
 

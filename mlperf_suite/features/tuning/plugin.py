@@ -54,7 +54,7 @@ def make_tuning(config: pytest.Config) -> TuningResult:
     from mlperf_suite.features.tuning.command import add_options
     from mlperf_suite.features.tuning.tune import tune
     from mlperf_suite.features.tuning.tuning_request import request_of
-    from mlperf_suite.plugin.progress import TerminalWatcher
+    from mlperf_suite.plugin.progress import TerminalDisplay
 
     parser = argparse.ArgumentParser("--tune", add_help=False, exit_on_error=False)
     add_options(parser)
@@ -67,12 +67,12 @@ def make_tuning(config: pytest.Config) -> TuningResult:
     words = [f"--out={out}", *own, *ends, *_options_of_runs(config)]
     # A fixture is set up while pytest captures what is written to the terminal.
     with config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
-        watcher = TerminalWatcher(config.get_terminal_writer())
+        display = TerminalDisplay(config.get_terminal_writer())
     try:
         arguments, unknown = parser.parse_known_args(words)
         if unknown:
             raise UsageError(f"unknown: {' '.join(unknown)}")
-        return tune(request_of(arguments), watcher.say)
+        return tune(request_of(arguments), display.say)
     except (UsageError, argparse.ArgumentError) as error:
         raise pytest.UsageError(f"--tune: {error}") from None
 

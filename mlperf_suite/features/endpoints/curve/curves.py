@@ -147,7 +147,7 @@ class Curves(StepMaker):
             "API_KEY" if settings.feature_options["api_key"] else None,
             settings.feature_options["endpoint_clients"] or 1,
             max(SILENCE_S, settings.engine_silence),
-            self.watcher,
+            self.display,
             lambda texts: [len(ids) for ids in token_ids_of(inputs, texts)],
             self.engine.metrics_readers() if isinstance(self.engine, EndpointEngine) else (),
         )
@@ -221,21 +221,21 @@ class _Curve:
                 return
             words = f"{earlier.name}: an unfinished curve"
             if curve.client != self.record.figures.client:
-                maker.watcher.say(f"{words} by {curve.client}: left as it is")
+                maker.display.say(f"{words} by {curve.client}: left as it is")
                 continue
             if curve.cohort != SEED_SET.cohort:
-                maker.watcher.say(f"{words} of cohort {curve.cohort}, not {SEED_SET.cohort}: left")
+                maker.display.say(f"{words} of cohort {curve.cohort}, not {SEED_SET.cohort}: left")
                 continue
             kept = identity_of(Config.read(read_config(earlier)))
             if unlike := differences(identity_of(here), kept):
-                maker.watcher.say(f"{words} of another {unlike[0].name}: left as it is")
+                maker.display.say(f"{words} of another {unlike[0].name}: left as it is")
                 continue
             points = tuple(_taken_from(earlier, p, folder) for p in curve.measured)
             self.record.figures = replace(self.record.figures, points=points)
             for point in points:
                 self._learn(point)
             if points:
-                maker.watcher.say(f"{words}: goes on with its {len(points)} points")
+                maker.display.say(f"{words}: goes on with its {len(points)} points")
             return
 
     # The search for C_max
@@ -243,7 +243,7 @@ class _Curve:
     def warm_up(self) -> None:
         """Have the first requests, which take longer than any later ones, answered unmeasured."""
         if self.maker.settings.warmup != 0:
-            self.maker.watcher.begin(f"{self.result.benchmark.id} curve: warm-up")
+            self.maker.display.begin(f"{self.result.benchmark.id} curve: warm-up")
             if self._agents is not None:
                 self._agents.warm_up()
                 return
@@ -269,7 +269,7 @@ class _Curve:
         expected_s = 0.0
         while (concurrency := next_probe(self.throughput)) is not None:
             if is_smoke and expected_s > SMOKE_MAX_S:
-                self.maker.watcher.say(
+                self.maker.display.say(
                     f"concurrency {concurrency:,} is left out: it would take about "
                     f"{expected_s:.0f} s, and smoke takes {SMOKE_MAX_S:.0f} s for it at most"
                 )
@@ -309,7 +309,7 @@ class _Curve:
         if ahead:
             names = ", ".join(f"{concurrency:,}" for concurrency in ahead)
             more = f"{len(ahead)} more point{'' if len(ahead) == 1 else 's'}"
-            self.maker.watcher.say(
+            self.maker.display.say(
                 f"C_max {c_max:,}; {more}, at {names}: {clock(seconds)} and the last answers"
             )
         is_smoke = self.maker.settings.smoke
@@ -339,12 +339,12 @@ class _Curve:
         if point is None or point.accuracy is not None:
             return
         name = f"accuracy at concurrency {concurrency:,}"
-        self.maker.watcher.begin(f"{self.result.benchmark.id} {name}")
+        self.maker.display.begin(f"{self.result.benchmark.id} {name}")
         try:
             accuracy = self._accuracy.of_point(self.maker.engine, concurrency, point.folder)
         except RunError as error:
             accuracy = PointAccuracy(reason=str(error))
-        self.maker.watcher.say(f"{name}: {accuracy.words}")
+        self.maker.display.say(f"{name}: {accuracy.words}")
         if accuracy.not_submittable and not self.result.not_submittable:
             self.result.not_submittable = accuracy.not_submittable
         self._keep(replace(point, accuracy=accuracy))
@@ -374,7 +374,7 @@ class _Curve:
         observation = Observation(maker.engine, name, "performance")
         if isinstance(maker.engine, TracingEngine):
             maker.engine.take_trace()
-        maker.watcher.begin(name)
+        maker.display.begin(name)
         samples = len(maker.inputs.prompts(benchmark))
         saturation = _Saturation(concurrency, seconds, self._best_below(concurrency))
 
@@ -389,22 +389,22 @@ class _Curve:
         faults = self._faults(observation, remote)
         point = _judged(times, concurrency, saturation.why, faults)
         point = replace(point, servers=_views(maker.engine, remote))
-        maker.watcher.say(_point_line(point))
+        maker.display.say(_point_line(point))
         return point
 
     def _agent_point(
         self, agents: ConversationPoints, concurrency: int, seconds: float
     ) -> CurvePoint:
-        watcher = self.maker.watcher
-        watcher.begin(f"{self.result.benchmark.id}, {concurrency:,} conversations")
+        display = self.maker.display
+        display.begin(f"{self.result.benchmark.id}, {concurrency:,} conversations")
         point = agents.measure(concurrency, seconds)
-        watcher.say(_point_line(point))
+        display.say(_point_line(point))
         return point
 
     def _official_point(
         self, official: OfficialPoints, concurrency: int, seconds: float, whole_passes: bool
     ) -> CurvePoint:
-        self.maker.watcher.begin(f"{self.result.benchmark.id} at concurrency {concurrency:,}")
+        self.maker.display.begin(f"{self.result.benchmark.id} at concurrency {concurrency:,}")
         count = len(self.maker.inputs.prompts(self.result.benchmark))
         # The throughput grows with the concurrency, and a point must not be too short.
         above = [c for c in self.rates if c >= concurrency]
@@ -420,7 +420,7 @@ class _Curve:
             PROBES_FOLDER if is_probe else POINTS_FOLDER,
         )
         point = official.measure(concurrency, prompts, requests, least_s, place)
-        self.maker.watcher.say(_point_line(point))
+        self.maker.display.say(_point_line(point))
         return point
 
     def _best_below(self, concurrency: int) -> float:

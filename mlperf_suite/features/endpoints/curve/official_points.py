@@ -68,7 +68,7 @@ class OfficialPoints:
     key_variable: str | None
     workers: int
     silence_s: float
-    watcher: ProgressDisplay
+    display: ProgressDisplay
     count_tokens: Callable[[Sequence[str]], Sequence[int]]
     readers: Sequence[Callable[[], Reading]] = ()
 
@@ -151,7 +151,7 @@ class OfficialPoints:
         )
 
     def _progress(self, progress: ClientProgress) -> None:
-        self.watcher.requests(progress.completed, progress.total, progress.failed)
+        self.display.requests(progress.completed, progress.total, progress.failed)
 
     def _new_folder(self, place: str, concurrency: int) -> Path:
         """A folder that is not there yet: a probe and a point may have the same concurrency."""
