@@ -6,11 +6,11 @@ import psutil
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.engines.hang_detector import IDLE_S, LOOK_S, Judgement, ProcessLook, Snapshot
+from mlperf_suite.engines.hang_detector import IDLE_S, LOOK_S, Judgement, ProcessSnapshot, Snapshot
 
 
-def process(cpu_s: float) -> ProcessLook:
-    return ProcessLook("12 (engine)", psutil.STATUS_SLEEPING, cpu_s)
+def process(cpu_s: float) -> ProcessSnapshot:
+    return ProcessSnapshot("12 (engine)", psutil.STATUS_SLEEPING, cpu_s)
 
 
 @given(data=st.data())

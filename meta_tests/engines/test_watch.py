@@ -26,7 +26,7 @@ from mlperf_suite.engines.hang_detector import (
     HangDetector,
     Judgement,
     LoadWatch,
-    ProcessLook,
+    ProcessSnapshot,
     Snapshot,
     TerminatedError,
     descendants,
@@ -39,8 +39,8 @@ SLEEPS, STOPPED, ENDED = psutil.STATUS_SLEEPING, psutil.STATUS_STOPPED, psutil.S
 LOOKS = 400
 
 
-def process(status: str = SLEEPS, cpu_s: float = 5.0) -> ProcessLook:
-    return ProcessLook("12 (engine)", status, cpu_s)
+def process(status: str = SLEEPS, cpu_s: float = 5.0) -> ProcessSnapshot:
+    return ProcessSnapshot("12 (engine)", status, cpu_s)
 
 
 def judged(looks: Sequence[Snapshot], silence_s: float = 1e9) -> tuple[float, str] | None:

@@ -48,7 +48,7 @@ _ENDED = ("gone", psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessLook:
+class ProcessSnapshot:
     """A process at one moment. `status` as psutil names it, or "gone"; `cpu_s` since its start."""
 
     name: str
@@ -68,7 +68,7 @@ class Snapshot:
     now_s: float
     signs: Hashable
     outstanding: int
-    processes: Sequence[ProcessLook] = ()
+    processes: Sequence[ProcessSnapshot] = ()
     gpu: bool | None = False
 
 
@@ -159,7 +159,7 @@ class HangDetector:
         return f"{verdict} while {outstanding:,} {unit} waited" if verdict else None
 
     def _gpu(
-        self, processes: Sequence[ProcessLook], progress: Hashable, outstanding: int
+        self, processes: Sequence[ProcessSnapshot], progress: Hashable, outstanding: int
     ) -> bool | None:
         """Whether a GPU computes. Asks the driver only if nothing else shows work."""
         if self._watched is None or not self._watched.uses_gpu:
@@ -201,7 +201,7 @@ class LoadWatch:
         return self._judgement.hangs(Snapshot(time.monotonic(), written, 1, looks, gpu))
 
 
-def _look_at(process: psutil.Process) -> ProcessLook:
+def _look_at(process: psutil.Process) -> ProcessSnapshot:
     try:
         with process.oneshot():
             name = f"{process.pid} ({process.name()})"
@@ -209,10 +209,10 @@ def _look_at(process: psutil.Process) -> ProcessLook:
             times = process.cpu_times()
             running = process.is_running()
     except psutil.NoSuchProcess:
-        return ProcessLook(str(process.pid), "gone", 0.0)
+        return ProcessSnapshot(str(process.pid), "gone", 0.0)
     except psutil.AccessDenied:
-        return ProcessLook(str(process.pid), "unknown", 0.0)
-    return ProcessLook(name, status if running else "gone", times.user + times.system)
+        return ProcessSnapshot(str(process.pid), "unknown", 0.0)
+    return ProcessSnapshot(name, status if running else "gone", times.user + times.system)
 
 
 @contextlib.contextmanager

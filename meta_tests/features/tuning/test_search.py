@@ -11,7 +11,12 @@ import pytest
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.tuning.claim import Gain, gain_of
 from mlperf_suite.features.tuning.conditions import conditions_of
-from mlperf_suite.features.tuning.early_end import cut_by_probe, leader_of, rejection, watch_of
+from mlperf_suite.features.tuning.early_end import (
+    cut_by_probe,
+    early_end_check,
+    leader_of,
+    rejection,
+)
 from mlperf_suite.features.tuning.early_stopping import AccuracyCheck, Estimate, cannot_win
 from mlperf_suite.features.tuning.search import TuningSearch
 from mlperf_suite.features.tuning.space import Choice, Settings, Space, Trial
@@ -170,7 +175,7 @@ def test_without_a_probed_run_nothing_is_cut() -> None:
 def test_a_running_trial_is_cut_when_its_speed_is_known(tmp_path: Path) -> None:
     first = run_of(100, 80)
     leader = leader_of(BEST, [first, run_of(60, 48), run_of(90, 71)], "tokens/s")
-    watch = watch_of(SLOW, leader, first, tmp_path / "none")
+    watch = early_end_check(SLOW, leader, first, tmp_path / "none")
     assert watch(kept(tmp_path / "002", config={})) is None
     # The speed of an engine that does the work at 40 tokens/s, all of it while decoding.
     speed = dataclasses.asdict(Speed(0.0, WORK.samples / 40, 0.0))
@@ -199,7 +204,7 @@ def test_scores_are_compared_sample_by_sample(tmp_path: Path) -> None:
 def test_a_gate_that_failed_ends_the_trial(tmp_path: Path) -> None:
     folder = scored(tmp_path / "002", 10, verdict="failed")
     assert rejection(folder, tmp_path / "none") == "failed accuracy_rouge1"
-    trial = watch_of(SLOW, None, None, tmp_path / "none")(folder)
+    trial = early_end_check(SLOW, None, None, tmp_path / "none")(folder)
     assert trial == Trial(SLOW, reason="failed accuracy_rouge1")
     assert rejection(tmp_path / "nothing yet", tmp_path / "none") is None
 

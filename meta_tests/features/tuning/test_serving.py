@@ -16,7 +16,7 @@ from mlperf_suite.features.tuning import serving
 from mlperf_suite.features.tuning.serving import ServerTemplate, run_served
 from mlperf_suite.features.tuning.space import Settings, Trial
 from mlperf_suite.features.tuning.target import TARGETS, TuneTarget
-from mlperf_suite.features.tuning.trial_run import Command, Measured, Watch
+from mlperf_suite.features.tuning.trial_run import Command, EarlyEndCheck, Measured
 
 SERVER = """
 import http.server, pathlib, subprocess, sys, time
@@ -55,7 +55,9 @@ def asked(monkeypatch: MonkeyPatch) -> list[str]:
     """What the suite would have been called with."""
     options: list[str] = []
 
-    def run_trial(command: Command, target: TuneTarget, watch: Watch, *, engine: bool) -> Measured:
+    def run_trial(
+        command: Command, target: TuneTarget, watch: EarlyEndCheck, *, engine: bool
+    ) -> Measured:
         assert not engine
         options.extend(command.options)
         return Measured(Trial(command.settings, 100.0), command.folder.name)

@@ -25,7 +25,7 @@ from mlperf_suite.features.tuning.claim import TuningResult
 from mlperf_suite.features.tuning.command import TARGET_NAMES
 from mlperf_suite.features.tuning.space import Settings, Space, Trial, space_of
 from mlperf_suite.features.tuning.target import TARGETS, TuneTarget
-from mlperf_suite.features.tuning.trial_run import Command, Measured, Watch, Work
+from mlperf_suite.features.tuning.trial_run import Command, EarlyEndCheck, Measured, Work
 from mlperf_suite.features.tuning.tuning_request import Request
 
 OFFLINE = TARGETS["offline"]
@@ -47,7 +47,7 @@ class ScriptedTrials:
         self.work: Work | None = None
         self.before: Callable[[Command], object] = lambda command: None
 
-    def __call__(self, command: Command, target: TuneTarget, watch: Watch) -> Measured:
+    def __call__(self, command: Command, target: TuneTarget, watch: EarlyEndCheck) -> Measured:
         self.before(command)
         self.commands.append(command)
         value, folder = command.settings["max_num_seqs"], command.folder.name
@@ -145,7 +145,7 @@ def test_the_page_shows_what_is_no_formula(tmp_path: Path, monkeypatch: MonkeyPa
     choices = (None, "$HOME/$a_{", "<script>alert(1)</script>", "x" * 300)
     default, winner, failed = ({"PLACE": choice} for choice in choices[:3])
 
-    def trial_of(command: Command, target: TuneTarget, watch: Watch) -> Measured:
+    def trial_of(command: Command, target: TuneTarget, watch: EarlyEndCheck) -> Measured:
         rate = 150 if command.settings == winner else 100
         return Measured(Trial(command.settings, rate, 0.01), command.folder.name, 2.0)
 
@@ -178,7 +178,7 @@ def test_each_setting_is_undone_in_turn(tmp_path: Path, monkeypatch: MonkeyPatch
     gains = {"a": 1.3, "b": 1.1, "c": 0.9}
     runs: list[Settings] = []
 
-    def trial_of(command: Command, target: TuneTarget, watch: Watch) -> Measured:
+    def trial_of(command: Command, target: TuneTarget, watch: EarlyEndCheck) -> Measured:
         runs.append(command.settings)
         gain = math.prod(gains[name] for name, choice in command.settings.items() if choice)
         rate = 100 * gain * (1 + len(runs) % 3 / 1000)
@@ -225,7 +225,7 @@ def test_the_probe_judges_only_a_rate_that_is_proportional_to_it(
 ) -> None:
     leaders: list[object] = []
     monkeypatch.setattr(tune, "leader_of", lambda best, *_: best)
-    monkeypatch.setattr(tune, "watch_of", lambda _, leader, *__: leaders.append(leader))
+    monkeypatch.setattr(tune, "early_end_check", lambda _, leader, *__: leaders.append(leader))
     tune.tune(replace(request_in(tmp_path), target=TARGETS[name]), print)
     assert trials.commands and any(leaders) == (name == "offline")
 

@@ -298,7 +298,7 @@ def _generation(sampling: Sampling) -> Generation:
 
 
 class Replica:
-    """The class of the Ray actor. `silence_s`: see `engines.watch.Watch`."""
+    """The class of the Ray actor. `silence_s`: see `engines.hang_detector.HangDetector`."""
 
     def __init__(self, silence_s: float) -> None:
         self._silence_s = silence_s

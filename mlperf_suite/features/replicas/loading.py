@@ -51,7 +51,7 @@ class ReplicasConfig:
     is bound to the cores of their NUMA nodes. `scores`: whether the engines can score. `expected`:
     returns how to start, on the first replica's node, the search for the settings that an engine
     with that many GPUs has in a process of its own; None skips the comparison. `log_folder`: for
-    the output of engines on this machine. `silence_s`: see `engines.watch.Watch`.
+    the output of engines on this machine. `silence_s`: see `engines.hang_detector.HangDetector`.
     """
 
     make: Callable[[int, int], Make]

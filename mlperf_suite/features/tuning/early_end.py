@@ -16,7 +16,7 @@ from mlperf_suite.features.tuning.early_stopping import (
 )
 from mlperf_suite.features.tuning.space import Settings, Trial
 from mlperf_suite.features.tuning.target import trial_files
-from mlperf_suite.features.tuning.trial_run import Measured, Watch, probe_of
+from mlperf_suite.features.tuning.trial_run import EarlyEndCheck, Measured, probe_of
 from mlperf_suite.results.baseline import answer_scores
 from mlperf_suite.rules.verdict import figure_words
 
@@ -61,9 +61,9 @@ def leader_of(best: Estimate | None, trials: Sequence[Measured], unit: str) -> L
     return Leader(best, probe, rate, max(error, _LEAST_ERROR), unit)
 
 
-def watch_of(
+def early_end_check(
     settings: Settings, leader: Leader | None, first: Measured | None, reference: Path
-) -> Watch:
+) -> EarlyEndCheck:
     """What ends a trial of these settings early. `first`: the default's trial, and `reference`: the
     folder of its runs."""
     looked: set[str] = set()

@@ -34,8 +34,8 @@ from mlperf_suite.features.tuning.target import TuneTarget
 from mlperf_suite.features.tuning.trial_run import (
     SERVER_OUTPUT,
     Command,
+    EarlyEndCheck,
     Measured,
-    Watch,
     last_words,
     run_trial,
 )
@@ -94,7 +94,10 @@ class ServerTemplate:
 
 
 def run_served(
-    template: ServerTemplate, command: Command, target: TuneTarget, watch: Watch = lambda _: None
+    template: ServerTemplate,
+    command: Command,
+    target: TuneTarget,
+    watch: EarlyEndCheck = lambda _: None,
 ) -> Measured:
     """Start the server, measure it as `run_trial` does, and end it.
 

@@ -38,7 +38,7 @@ from mlperf_suite.session.timing.estimate import Speed
 _STOP_S = 20.0
 """How long a run may take to write what it has after Ctrl-C before it is killed."""
 _LOOK_S = 0.5
-Watch = Callable[[Path], Trial | None]
+EarlyEndCheck = Callable[[Path], Trial | None]
 """Gets the results folder of a run that goes on; the trial as which it is ended early, or None."""
 
 
@@ -78,7 +78,7 @@ class Command:
 
 
 def run_trial(
-    command: Command, target: TuneTarget, watch: Watch = lambda _: None, engine: bool = True
+    command: Command, target: TuneTarget, watch: EarlyEndCheck = lambda _: None, engine: bool = True
 ) -> Measured:
     """Run the suite, its results in the command's folder, and read the target's figure.
 
@@ -100,7 +100,7 @@ def run_trial(
 
 
 def _session(
-    command: Command, own: Sequence[str], watch: Watch, engine: bool, until: float
+    command: Command, own: Sequence[str], watch: EarlyEndCheck, engine: bool, until: float
 ) -> Trial | None:
     """Make a session; the trial as which all ends early, by a signal or the watch, or None."""
     settings = command.settings

@@ -22,7 +22,7 @@ from mlperf_suite.features.tuning.claim import (
     contributions_of,
     gain_of,
 )
-from mlperf_suite.features.tuning.early_end import leader_of, watch_of
+from mlperf_suite.features.tuning.early_end import early_end_check, leader_of
 from mlperf_suite.features.tuning.search import TuningSearch
 from mlperf_suite.features.tuning.serving import run_served
 from mlperf_suite.features.tuning.space import Settings, Trial
@@ -30,9 +30,9 @@ from mlperf_suite.features.tuning.trial_run import (
     OF_RUNS,
     SERVER_OUTPUT,
     Command,
+    EarlyEndCheck,
     Measured,
     Records,
-    Watch,
     end_left_over,
     run_trial,
 )
@@ -197,15 +197,15 @@ class Tuning:
             spent_s += run.seconds
         return spent_s / len(self._request.slots)
 
-    def _trial(self, settings: Settings, slot: str, watch: Watch) -> Measured:
+    def _trial(self, settings: Settings, slot: str, watch: EarlyEndCheck) -> Measured:
         return self._run(settings, self._request.target.trial, self._first, slot, watch)
 
-    def _watch(self, settings: Settings) -> Watch:
+    def _watch(self, settings: Settings) -> EarlyEndCheck:
         target, first = self._request.target, self._first
         best = self._search.leader() if target.is_probed else None
         leader = leader_of(best, self._trials, target.unit)
         reference = self._runs / (first.folder if first else "")
-        return watch_of(settings, leader, first, reference)
+        return early_end_check(settings, leader, first, reference)
 
     @property
     def _runs(self) -> Path:
@@ -229,7 +229,7 @@ class Tuning:
         form: Sequence[Sequence[str]],
         alike: Measured | None,
         slot: str = "",
-        watch: Watch = lambda _: None,
+        watch: EarlyEndCheck = lambda _: None,
     ) -> Measured:
         """One run in the next folder. `alike`: a run of the same form, by which it is limited."""
         request = self._request
