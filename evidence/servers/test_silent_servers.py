@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.features.servers.exchanges import Queue
+from mlperf_suite.features.servers.client_requests import WaitingRequests
 
 SILENCE_S = 25.0
 
 
-def forgotten(queue: Queue, sent_s: float, now: float) -> bool:
+def forgotten(queue: WaitingRequests, sent_s: float, now: float) -> bool:
     return queue.has_forgotten(sent_s, now - sent_s, SILENCE_S)
 
 
@@ -25,7 +25,7 @@ def test_a_queue_is_never_taken_for_a_server_that_forgets(
     requests: int, at_once: int, takes_s: float, every_s: float, later_s: float
 ) -> None:
     """All at once, or one after the other faster than they are answered: in turn, however slow."""
-    queue = Queue()
+    queue = WaitingRequests()
     sent_s = [number * every_s * takes_s / 60 / at_once for number in range(requests)]
     free_at = [0.0] * at_once
     came = []
@@ -45,7 +45,7 @@ def test_engines_that_share_what_came_at_once_may_be_unequally_fast(
     speeds: list[float], batch: int
 ) -> None:
     """Several engines behind one address, each with a queue of its own."""
-    queue = Queue()
+    queue = WaitingRequests()
     for now, number in sorted(
         (speed * 5.0 * (turn + 1), turn * len(speeds) + engine)
         for engine, speed in enumerate(speeds)

@@ -48,7 +48,7 @@ from mlperf_suite.features.endpoints.official_client.client_job import (
 from mlperf_suite.features.endpoints.official_client.client_process import ClientRunError
 from mlperf_suite.features.endpoints.official_client.installation import ClientInstallation
 from mlperf_suite.features.endpoints.official_client_results.sent_prompts import SentPrompts
-from mlperf_suite.features.servers.exchanges import TextCodec
+from mlperf_suite.features.servers.client_requests import TextCodec
 from mlperf_suite.features.servers.server_metrics import RUNNING
 from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.results.schema import Summary

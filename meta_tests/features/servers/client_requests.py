@@ -12,7 +12,7 @@ import msgspec
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.engines.messages import Sampling, ServerAddress, WorkerConfig
 from mlperf_suite.features.servers.adapters import ADAPTERS
-from mlperf_suite.features.servers.exchanges import Generating, Shared, TextCodec
+from mlperf_suite.features.servers.client_requests import ClientState, GenerationRequest, TextCodec
 
 SILENCE_S = 25.0
 STREAMED = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=True)
@@ -30,18 +30,18 @@ def text_codec() -> TextCodec:
     return TextCodec(str(embedded_model_dir()))
 
 
-def shared_of(form: str, model: str = "m") -> tuple[Shared, list[Any]]:
+def shared_of(form: str, model: str = "m") -> tuple[ClientState, list[Any]]:
     """What a client's requests share, and the messages that they send to the engine."""
     names = (model, "org/M")
     hello = msgspec.structs.replace(HELLO, kind=form, model=model, model_names=names)
     messages: list[Any] = []
     text = text_codec() if form == "text" else None
-    return Shared(hello, ADAPTERS[form], text, [Mock()], messages.append), messages
+    return ClientState(hello, ADAPTERS[form], text, [Mock()], messages.append), messages
 
 
-def under_way(shared: Shared, number: int, sampling: Sampling = STREAMED) -> Generating:
+def under_way(shared: ClientState, number: int, sampling: Sampling = STREAMED) -> GenerationRequest:
     """A request that was sent."""
-    request = Generating(shared, number, 0, array("i", [1, 2, 3]).tobytes(), sampling)
+    request = GenerationRequest(shared, number, 0, array("i", [1, 2, 3]).tobytes(), sampling)
     shared.under_way.add(request)
     return request
 

@@ -23,9 +23,9 @@ from mlperf_suite.features.chats.agent_sessions import RecordedTurn
 from mlperf_suite.features.chats.chat import ChatRequest, ChatSampling
 from mlperf_suite.features.chats.chat_client import ChatClient, ChatTurn
 from mlperf_suite.features.servers.adapters import ADAPTERS
+from mlperf_suite.features.servers.client_requests import ClientState, GenerationRequest
 from mlperf_suite.features.servers.config import parse_endpoint
 from mlperf_suite.features.servers.connection import Connection, Pool
-from mlperf_suite.features.servers.exchanges import Generating, Shared
 
 GUARD_S = 120.0
 PIECE = b'{"model": "m", "choices": [{"token_ids": [5], "text": "a", "finish_reason": "stop"}]}'
@@ -100,14 +100,14 @@ class Requests:
         hello = WorkerConfig([place], "vllm", "m", *terms)
         self.pool = Pool(place, hello, None)
         self.told: dict[int, Any] = {}
-        self._shared = Shared(hello, ADAPTERS["vllm"], None, [self.pool], self._tell)
+        self._shared = ClientState(hello, ADAPTERS["vllm"], None, [self.pool], self._tell)
 
     def _tell(self, message: Any) -> None:
         self.told[message.number] = message
 
     def start(self, number: int) -> None:
         sampling = Sampling(1, 1, 0.0, 1.0, 1, 42, wants_first=False)
-        Generating(self._shared, number, 0, array("i", [1]).tobytes(), sampling).start()
+        GenerationRequest(self._shared, number, 0, array("i", [1]).tobytes(), sampling).start()
 
     async def outcome(self, number: int) -> Any:
         await happens(lambda: number in self.told)

@@ -123,17 +123,17 @@ class ChatClient:
         connection closed."""
         body, timeout_s = chat_body(request, self._model, self._fields), request.timeout_s
         head = self._pool.head(self._path, len(body))
-        exchange = _ChatExchange(self._pool, head + body, limits)
-        self._pool.acquire(exchange)
+        handler = _ChatHandler(self._pool, head + body, limits)
+        self._pool.acquire(handler)
         try:
             async with asyncio.timeout(timeout_s):
-                await exchange.ended.wait()
+                await handler.ended.wait()
         except TimeoutError:
-            exchange.abandon(f"did not end its answer within {timeout_s:g} s")
+            handler.abandon(f"did not end its answer within {timeout_s:g} s")
         except asyncio.CancelledError:
-            exchange.abandon("was no longer asked")
+            handler.abandon("was no longer asked")
             raise
-        return exchange.turn()
+        return handler.turn()
 
 
 def _hello(
@@ -155,8 +155,8 @@ def _hello(
     )
 
 
-class _ChatExchange:
-    """One request on a connection: a PendingConnection and an Exchange."""
+class _ChatHandler:
+    """One request on a connection: a PendingConnection and a ResponseHandler."""
 
     def __init__(self, pool: Pool, request: bytes, limits: ChatLimits | None) -> None:
         self._pool = pool

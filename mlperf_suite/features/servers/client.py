@@ -31,8 +31,13 @@ from mlperf_suite.engines.messages import (
     to_worker,
 )
 from mlperf_suite.features.servers.adapters import ADAPTERS
+from mlperf_suite.features.servers.client_requests import (
+    ClientState,
+    GenerationRequest,
+    PostRequest,
+    TextCodec,
+)
 from mlperf_suite.features.servers.connection import Pool, raise_file_limit
-from mlperf_suite.features.servers.exchanges import Generating, Posting, Shared, TextCodec
 from mlperf_suite.secrets import remember
 
 _BEAT_S = 0.25
@@ -70,7 +75,7 @@ class Client(asyncio.Protocol):
                 case Submit() as submit:
                     self._submit(submit)
                 case Post() as post:
-                    Posting(self._shared, post).start()
+                    PostRequest(self._shared, post).start()
                 case Drop():
                     self._drop()
 
@@ -88,7 +93,7 @@ class Client(asyncio.Protocol):
         if any(place.tls for place in hello.places):
             context = ssl.create_default_context(cafile=hello.ca_file)
         pools = [Pool(place, hello, context) for place in hello.places]
-        self._shared = Shared(hello, adapter, text, pools, self.tell)
+        self._shared = ClientState(hello, adapter, text, pools, self.tell)
         self._looked = time.monotonic()
         asyncio.get_running_loop().call_later(_BEAT_S, self._beat)
 
@@ -131,11 +136,11 @@ class Client(asyncio.Protocol):
             sampling = message.sampling
             if stop:
                 sampling = msgspec.structs.replace(sampling, stop=stop)
-            Generating(self._shared, number, place, prompt, sampling).start()
+            GenerationRequest(self._shared, number, place, prompt, sampling).start()
 
     def _drop(self) -> None:
-        for exchange in list(self._shared.under_way):
-            exchange.forget()
+        for request in list(self._shared.under_way):
+            request.forget()
         for pool in self._shared.pools:
             pool.forget_waiting()
 

@@ -64,7 +64,7 @@ _MAX_FILES, _FILES_LEFT = 65_536, 64
 """The most open files of a process, and how many of them it needs for something else."""
 
 
-class Exchange(Protocol):
+class ResponseHandler(Protocol):
     """A request that was sent; its connection calls these methods. Exactly one of the last three
     ends it; only after `on_end` may the connection be used again."""
 
@@ -97,7 +97,7 @@ class Connection(asyncio.Protocol):
     ) -> None:
         self._on_free, self._on_lost, self._on_late = on_free, on_lost, on_late
         self._transport: asyncio.Transport | None = None
-        self._exchange: Exchange | None = None
+        self._handler: ResponseHandler | None = None
         self.idle_since = time.monotonic()
         self.kept = False
         """Whether it was kept after an exchange, or kept idle: the server may have closed it before
@@ -120,12 +120,12 @@ class Connection(asyncio.Protocol):
     def usable(self) -> bool:
         """Whether a request can be sent on it."""
         is_open = not self._closed and self._transport is not None
-        return is_open and self._exchange is None and not self._late
+        return is_open and self._handler is None and not self._late
 
-    def send(self, data: bytes, exchange: Exchange) -> None:
+    def send(self, data: bytes, handler: ResponseHandler) -> None:
         """Send a request whose head and body are `data`."""
-        assert self._transport is not None and self._exchange is None
-        self._exchange = exchange
+        assert self._transport is not None and self._handler is None
+        self._handler = handler
         self._parser = httptools.HttpResponseParser(self)
         self.headers = {}
         self._head_size = 0
@@ -138,7 +138,7 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close it; its exchange is not called again."""
-        self._exchange = None
+        self._handler = None
         self._close()
 
     def _close(self) -> None:
@@ -148,10 +148,10 @@ class Connection(asyncio.Protocol):
                 self._transport.abort()
 
     def _fail(self, why: str) -> None:
-        exchange, self._exchange = self._exchange, None
+        handler, self._handler = self._handler, None
         self._close()
-        if exchange is not None:
-            exchange.on_loss(why, self._heard)
+        if handler is not None:
+            handler.on_loss(why, self._heard)
 
     # asyncio's callbacks
 
@@ -160,7 +160,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        if self._exchange is None and not self._late:
+        if self._handler is None and not self._late:
             # There is no request: a late message, or a server out of step.
             self._close()
             return
@@ -183,14 +183,14 @@ class Connection(asyncio.Protocol):
             self._fail(f"sent a head of more than {MAX_HEAD_BYTES:,} bytes")
         if self._whole:
             self._finish()
-        elif self._done and self._exchange is not None:
+        elif self._done and self._handler is not None:
             self._late = True
             self._end()
             self._on_late(self)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closed = True
-        if self._exchange is not None:
+        if self._handler is not None:
             chunked = b"chunked" in self.headers.get(b"transfer-encoding", b"").lower()
             framed = chunked or b"content-length" in self.headers
             if self._heard and self._status and not framed:
@@ -242,8 +242,8 @@ class Connection(asyncio.Protocol):
             and b"\r" not in data
         ):
             # Nearly always a piece is one event of one line.
-            if self._exchange is not None:
-                self._exchange.on_event(data[6:-2], self._arrived)
+            if self._handler is not None:
+                self._handler.on_event(data[6:-2], self._arrived)
         else:
             self._read_events(data)
 
@@ -259,8 +259,8 @@ class Connection(asyncio.Protocol):
         for event in events:
             # Each is one line.
             self._done |= event.strip() == _DONE
-            if event.strip() not in _NO_EVENTS and self._exchange is not None:
-                self._exchange.on_event(event, self._arrived)
+            if event.strip() not in _NO_EVENTS and self._handler is not None:
+                self._handler.on_event(event, self._arrived)
 
     def _read_lines(self, data: bytes) -> None:
         """Report each complete event. Lines end with LF, CR or both; an empty line ends an event.
@@ -317,12 +317,12 @@ class Connection(asyncio.Protocol):
         self._data.clear()
         self._data_size, self._event = 0, b""
         self._done |= data == _DONE
-        if not data or data == _DONE or self._exchange is None:
+        if not data or data == _DONE or self._handler is None:
             return
         if event == b"error":
-            self._exchange.on_error(data)
+            self._handler.on_error(data)
         else:
-            self._exchange.on_event(data, self._arrived)
+            self._handler.on_event(data, self._arrived)
 
     def on_message_complete(self) -> None:
         if self._status >= _OK:
@@ -349,14 +349,14 @@ class Connection(asyncio.Protocol):
 
     def _end(self) -> None:
         """Tell the exchange that it is over."""
-        exchange, self._exchange = self._exchange, None
-        if exchange is not None and self._status != _OK:
+        handler, self._handler = self._handler, None
+        if handler is not None and self._status != _OK:
             body = b"" if self._coding() else bytes(self._buffer)
-            exchange.on_refusal(self._status, self.headers, body)
-        elif exchange is not None:
+            handler.on_refusal(self._status, self.headers, body)
+        elif handler is not None:
             if not self.streams:
-                exchange.on_event(bytes(self._buffer).removeprefix(_BOM), self._arrived)
-            exchange.on_end(self._arrived)
+                handler.on_event(bytes(self._buffer).removeprefix(_BOM), self._arrived)
+            handler.on_end(self._arrived)
 
 
 class _UnusableError(Exception):
@@ -430,25 +430,25 @@ class Pool:
         most, self._most_open = self._most_open, len(self._open)
         return max(most, len(self._open))
 
-    def acquire(self, exchange: PendingConnection) -> None:
+    def acquire(self, pending: PendingConnection) -> None:
         """Give it a connection, now or as soon as there is one."""
-        if exchange.is_over:
+        if pending.is_over:
             return
         connection = self._fresh()
         if connection is not None:
-            exchange.begin(connection)
+            pending.begin(connection)
         else:
-            self._waiting.append(exchange)
+            self._waiting.append(pending)
         self._open_more()
 
-    def acquire_new(self, exchange: PendingConnection) -> None:
+    def acquire_new(self, pending: PendingConnection) -> None:
         """Give it a connection on which nothing was sent before, once one is opened. The server
         closed a kept one, and may have closed every other idle one too: those are not used
         again."""
         idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
-        self._want_new.append(exchange)
+        self._want_new.append(pending)
         self._open_more()
 
     def forget_waiting(self) -> None:
@@ -470,9 +470,9 @@ class Pool:
         queues = (self._waiting,) if connection.kept else (self._want_new, self._waiting)
         for queue in queues:
             while queue:
-                exchange = queue.popleft()
-                if not exchange.is_over:
-                    exchange.begin(connection)
+                pending = queue.popleft()
+                if not pending.is_over:
+                    pending.begin(connection)
                     return
         connection.kept = True
         self._idle.append(connection)
@@ -530,9 +530,9 @@ class Pool:
             self._opening -= 1
             seekers = [*self._want_new, *self._waiting]
             self.forget_waiting()
-            for exchange in seekers:
+            for pending in seekers:
                 # It would meet the same error.
-                exchange.fail(why_unreachable(error, CONNECT_S), died=True)
+                pending.fail(why_unreachable(error, CONNECT_S), died=True)
             return
         self._opening -= 1
         self._open.add(connection)

@@ -62,10 +62,10 @@ from mlperf_suite.features.servers.adapters import (
     VLLM_CHAT,
     one_line,
 )
+from mlperf_suite.features.servers.client_requests import TextCodec
 from mlperf_suite.features.servers.completion_scores import SCORE_FORMS, OnBody, score_all
 from mlperf_suite.features.servers.config import EndpointConfig
 from mlperf_suite.features.servers.connection import most_connections
-from mlperf_suite.features.servers.exchanges import TextCodec
 from mlperf_suite.features.servers.figures import (
     AnswerMarks,
     ClientAccount,

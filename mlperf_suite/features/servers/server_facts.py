@@ -24,7 +24,7 @@ from mlperf_suite.features.servers.adapters import ADAPTERS, error_words, one_li
 from mlperf_suite.features.servers.config import EndpointConfig, ServerKind, Target
 from mlperf_suite.features.servers.connection import (
     Connection,
-    Exchange,
+    ResponseHandler,
     header_lines,
     why_unreachable,
 )
@@ -98,7 +98,7 @@ class _UnansweredError(UsageError):
     """The server did not answer a question about itself."""
 
 
-class _Page(Exchange):
+class _Page(ResponseHandler):
     """A server's answer to a question about itself, which was sent to `target`. `status`: 0 until
     it is complete. `why`: the reason if it cannot be read; `any_data`: whether any of it came."""
 

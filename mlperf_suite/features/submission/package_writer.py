@@ -45,7 +45,7 @@ from mlperf_suite.features.endpoints.official_client_results.super_passes import
     read_super_passes,
     super_pass_size,
 )
-from mlperf_suite.features.servers.exchanges import TextCodec
+from mlperf_suite.features.servers.client_requests import TextCodec
 from mlperf_suite.features.submission.client_points import ClientPoint
 from mlperf_suite.features.submission.package_facts import ACCURACY_RUN, PackageFacts
 from mlperf_suite.features.submission.texts import folder_name

@@ -158,7 +158,7 @@ def events_of(
         return None
     place = _tokenizer_of(config, tokenizer)
     # Not before: the client's modules come with it.
-    from mlperf_suite.features.servers.exchanges import TextCodec
+    from mlperf_suite.features.servers.client_requests import TextCodec
 
     try:
         codec = None if place is None else TextCodec(str(place))

@@ -35,7 +35,7 @@ from mlperf_suite.features.servers.adapters import (
     error_words,
     one_line,
 )
-from mlperf_suite.features.servers.connection import Connection, Exchange, Pool, is_json
+from mlperf_suite.features.servers.connection import Connection, Pool, ResponseHandler, is_json
 from mlperf_suite.features.servers.streams import Arrivals
 
 _BACKOFF_S = (0.5, 1.0, 2.0)
@@ -106,7 +106,7 @@ class TextCodec:
 
 
 @dataclass(slots=True)
-class Queue:
+class WaitingRequests:
     """What the first tokens from one place say about the requests still waiting there.
 
     A server may queue: Offline sends it everything at once, and the last first token comes minutes
@@ -147,7 +147,7 @@ class Queue:
 
 
 @dataclass(slots=True)
-class Shared:
+class ClientState:
     """What the requests of a client process share.
 
     `tell` sends a message to the engine. `text` is None if the servers give token ids. By place:
@@ -166,14 +166,14 @@ class Shared:
     tokens: int = 0
     events: Counter[int] = field(default_factory=Counter)
     under_way: set[Request] = field(default_factory=set)
-    queues: list[Queue] = field(init=False)
+    queues: list[WaitingRequests] = field(init=False)
     _sampling: Sampling | None = None
     _template: bytes = b""
 
     def __post_init__(self) -> None:
         self.pieces = [0] * len(self.pools)
         self.turned_away = [0] * len(self.pools)
-        self.queues = [Queue() for _ in self.pools]
+        self.queues = [WaitingRequests() for _ in self.pools]
 
     def body(self, prompt: list[int] | str | msgspec.Raw, sampling: Sampling) -> bytes:
         """The JSON of a request. Requests with the same sampling differ in the prompt and the salt
@@ -186,11 +186,11 @@ class Shared:
         return salted.replace(_PROMPT_JSON, _json.encode(prompt))
 
 
-class Request(Exchange):
+class Request(ResponseHandler):
     """One request, from its first sending to its end; retried where that is safe. `retries`:
     how often, at most, if the server refuses it for now."""
 
-    def __init__(self, shared: Shared, number: int, place: int, retries: int) -> None:
+    def __init__(self, shared: ClientState, number: int, place: int, retries: int) -> None:
         self.shared = shared
         self.number = number
         self.place = place
@@ -208,7 +208,7 @@ class Request(Exchange):
         shared = self.shared
         if not shared.under_way:
             # A new run, whose waits may differ.
-            shared.queues = [Queue() for _ in shared.pools]
+            shared.queues = [WaitingRequests() for _ in shared.pools]
         shared.under_way.add(self)
         self.pool.acquire(self)
 
@@ -311,11 +311,11 @@ class Request(Exchange):
             self.connection.close()
 
 
-class Generating(Request):
+class GenerationRequest(Request):
     """A request for a prompt's answer."""
 
     def __init__(
-        self, shared: Shared, number: int, place: int, prompt: bytes, sampling: Sampling
+        self, shared: ClientState, number: int, place: int, prompt: bytes, sampling: Sampling
     ) -> None:
         super().__init__(shared, number, place, sampling.retries)
         self._prompt = prompt
@@ -400,7 +400,8 @@ class Generating(Request):
         return f"answered with {kind}, where text/event-stream was requested: {one_line(data)}"
 
     def look(self, now: float, silence_s: float, asleep_s: float) -> None:
-        """Give up an answer that stopped, or that never began although others did: see `Queue`.
+        """Give up an answer that stopped, or that never began although others did: see
+        `WaitingRequests`.
 
         An answer whose tokens are wanted at once counts as stopped after `silence_s`.
         """
@@ -470,10 +471,10 @@ class Generating(Request):
         return max(1, len(text.tokens(first)) - 1)
 
 
-class Posting(Request):
+class PostRequest(Request):
     """A `Post`."""
 
-    def __init__(self, shared: Shared, message: Post) -> None:
+    def __init__(self, shared: ClientState, message: Post) -> None:
         super().__init__(shared, message.number, message.place, len(_BACKOFF_S))
         self._message = message
         self._body = b""

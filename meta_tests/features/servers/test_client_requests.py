@@ -37,8 +37,14 @@ from mlperf_suite.engines.messages import (
 )
 from mlperf_suite.features.servers.adapters import ADAPTERS
 from mlperf_suite.features.servers.client import Client
+from mlperf_suite.features.servers.client_requests import (
+    ClientState,
+    GenerationRequest,
+    TextCodec,
+    WaitingRequests,
+    _wait_s,
+)
 from mlperf_suite.features.servers.connection import Connection
-from mlperf_suite.features.servers.exchanges import Generating, Queue, Shared, TextCodec, _wait_s
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings
 
@@ -222,12 +228,12 @@ def test_a_request_has_its_own_prompt_and_salt_and_its_run_s_sampling(form: str)
 # A first token that never comes
 
 
-def forgotten(queue: Queue, sent_s: float, now: float) -> bool:
+def forgotten(queue: WaitingRequests, sent_s: float, now: float) -> bool:
     return queue.has_forgotten(sent_s, now - sent_s, SILENCE_S)
 
 
 def test_a_request_that_others_overtook_is_forgotten_once_it_waited_long() -> None:
-    queue = Queue()
+    queue = WaitingRequests()
     for number in range(100):
         queue.came(1.0 + number, 1.5 + number)
     assert not forgotten(queue, 0.5, 25.0)
@@ -235,13 +241,13 @@ def test_a_request_that_others_overtook_is_forgotten_once_it_waited_long() -> No
 
 
 def test_short_prompts_may_be_taken_before_a_long_one_that_came_first() -> None:
-    queue = Queue()
+    queue = WaitingRequests()
     for number in range(1, 200):
         assert not forgotten(queue, 0.0, 2.0 * number)
         queue.came(0.001 * number, 2.0 * number)
 
 
-def unstreamed(began: float) -> tuple[Shared, list[Any], Generating]:
+def unstreamed(began: float) -> tuple[ClientState, list[Any], GenerationRequest]:
     """An answer that nobody streams, sent at this time, whose only piece came a second later."""
     shared, messages = shared_of("vllm")
     request = under_way(shared, 7, WHOLE)
@@ -250,14 +256,14 @@ def unstreamed(began: float) -> tuple[Shared, list[Any], Generating]:
     return shared, messages, request
 
 
-def answered_in_full(shared: Shared, number: int, began: float) -> None:
+def answered_in_full(shared: ClientState, number: int, began: float) -> None:
     request = under_way(shared, number, WHOLE)
     request._began = began
     request.on_event(json.dumps(piece(token_ids=[5], finish_reason="stop")).encode(), began + 1)
     request.on_end(began + 1)
 
 
-def is_given_up(request: Generating, messages: list[Any], now: float) -> bool:
+def is_given_up(request: GenerationRequest, messages: list[Any], now: float) -> bool:
     request.look(now, SILENCE_S, 0.0)
     failures = [message.why for message in messages if isinstance(message, Failure)]
     assert failures in ([], ["sent nothing for 25 s in the middle of an answer"])
@@ -318,12 +324,12 @@ def test_what_waits_is_looked_at_and_given_up() -> None:
 def test_the_waits_of_an_earlier_run_are_forgotten() -> None:
     shared, _ = shared_of("vllm")
     shared.queues[0].came(0.0, 300.0)
-    first, second = (Generating(shared, number, 0, b"", STREAMED) for number in range(2))
+    first, second = (GenerationRequest(shared, number, 0, b"", STREAMED) for number in range(2))
     first.start()
-    assert shared.queues == [Queue()]
+    assert shared.queues == [WaitingRequests()]
     shared.queues[0].came(0.0, 2.0)
     second.start()
-    assert shared.queues == [Queue(0.0, 2.0)]
+    assert shared.queues == [WaitingRequests(0.0, 2.0)]
 
 
 @pytest.mark.parametrize("messages", [[Drop()], [HELLO, HELLO]])
@@ -369,7 +375,7 @@ ERRORS = {
 }
 
 
-def sent_in(pieces: list[bytes], kind: str) -> tuple[Shared, list[Any]]:
+def sent_in(pieces: list[bytes], kind: str) -> tuple[ClientState, list[Any]]:
     """What is told of a request that is answered with these pieces."""
     shared, messages = shared_of(kind)
     shared.pools[0].head.return_value = b""  # type: ignore[attr-defined]
