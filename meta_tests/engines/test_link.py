@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mlperf_suite.engines.framed_socket import Frames, Link, frame
 from mlperf_suite.engines.messages import (
-    AskBeat,
+    AskHeartbeat,
     Drop,
     Failure,
     ServerFirstTokens,
@@ -65,11 +65,11 @@ def test_an_end_that_takes_nothing_holds_up_nobody_who_does_not_wait() -> None:
 def test_messages_are_sent_in_the_order_in_which_they_were_queued() -> None:
     own_end, peer_end = socket.socketpair()
     link, peer = Link(own_end), Link(peer_end)
-    link.put(AskBeat(1))
+    link.put(AskHeartbeat(1))
     link.put(Drop())
-    link.send(AskBeat(2))
+    link.send(AskHeartbeat(2))
     contents = [to_worker.decode(content) for content in peer.frames.feed(peer_end.recv(1000))]
-    assert contents == [AskBeat(1), Drop(), AskBeat(2)]
+    assert contents == [AskHeartbeat(1), Drop(), AskHeartbeat(2)]
     peer.close()
     with pytest.raises(OSError, match="Broken pipe"):
         link.send(Drop())

@@ -24,11 +24,11 @@ from mlperf_suite.engines.framed_socket import Link
 from mlperf_suite.engines.messages import (
     NOT_SENT,
     Answer,
-    ClientBeat,
+    ClientHeartbeat,
     Drop,
     Failure,
     FirstTokens,
-    ReplicaBeat,
+    ReplicaHeartbeat,
     Reply,
     Sampling,
     Submit,
@@ -101,8 +101,8 @@ class Driver(ABC):
         self._looked = time.monotonic()
         self._signs = [self._looked] * len(router.requests)
         """When each place last gave a sign of life."""
-        self._beats: dict[int, float] = {}
-        """By worker: when its last beat came."""
+        self._heartbeats: dict[int, float] = {}
+        """By worker: when its last heartbeat came."""
         self._firsts: list[FirstTokens] = []
         self._answers: list[Answer] = []
         self._prompt_set = -1
@@ -124,7 +124,7 @@ class Driver(ABC):
         """Count an answer of so many tokens; the lock is held."""
 
     @abstractmethod
-    def _take_beat(self, worker: int, beat: ClientBeat | ReplicaBeat) -> None:
+    def _take_heartbeat(self, worker: int, heartbeat: ClientHeartbeat | ReplicaHeartbeat) -> None:
         """Take a worker's report."""
 
     @abstractmethod
@@ -140,8 +140,8 @@ class Driver(ABC):
         """What a place that gave no sign for `silence_s` means for the engine; None: nothing."""
 
     def _mute_worker(self, before: float) -> str | None:
-        """What to say of a worker whose last beat came before this time; None if there is none, or
-        if a silent place says the same."""
+        """What to say of a worker whose last heartbeat came before this time; None if there is
+        none, or if a silent place says the same."""
         return None
 
     @abstractmethod
@@ -329,11 +329,11 @@ class Driver(ABC):
                         on_reply(message)
                 else:
                     now = time.monotonic()
-                    if worker not in self._beats:
+                    if worker not in self._heartbeats:
                         # It has only now started.
                         self._signs = [now] * len(self._signs)
-                    self._beats[worker] = now
-                    self._take_beat(worker, message)
+                    self._heartbeats[worker] = now
+                    self._take_heartbeat(worker, message)
         return bool(data)
 
     def _look(self) -> None:
@@ -439,7 +439,7 @@ class Driver(ABC):
         self._send(self._links, wait=False)
         if gap > _ASLEEP_S:
             self._signs = [now] * len(self._signs)
-            self._beats = dict.fromkeys(self._beats, now)
+            self._heartbeats = dict.fromkeys(self._heartbeats, now)
         why = self._mute_worker(now - self._silence_s)
         if why is not None and (self._waiting or self._questions):
             self._lose_all(why)

@@ -172,7 +172,7 @@ class PostReply(Reply):
     body: bytes
 
 
-class ClientBeat(msgspec.Struct, array_like=True, tag=True):
+class ClientHeartbeat(msgspec.Struct, array_like=True, tag=True):
     """Sent four times a second. `pieces`: the pieces of answers that came, per place; `tokens`: the
     answer tokens in total; `connections`: the most that were open at once; `turned_away`: how often
     requests were turned away for now, per place; `events`: how often so many tokens of a streamed
@@ -199,8 +199,8 @@ class EndScores(msgspec.Struct, array_like=True, tag=True):
     """No `AskScore` follows: send the remaining scores."""
 
 
-class AskBeat(msgspec.Struct, array_like=True, tag=True):
-    """Ask for a beat now."""
+class AskHeartbeat(msgspec.Struct, array_like=True, tag=True):
+    """Ask for a heartbeat now."""
 
     number: int
 
@@ -211,7 +211,7 @@ class AskTrace(msgspec.Struct, array_like=True, tag=True):
     number: int
 
 
-class ReplicaBeat(msgspec.Struct, array_like=True, tag=True):
+class ReplicaHeartbeat(msgspec.Struct, array_like=True, tag=True):
     """Sent once a second: the time here, and the engine's steps and cached prompt tokens since it
     was loaded."""
 
@@ -220,10 +220,10 @@ class ReplicaBeat(msgspec.Struct, array_like=True, tag=True):
     cached_tokens: int
 
 
-class BeatReply(Reply):
-    """The answer to `AskBeat`."""
+class HeartbeatReply(Reply):
+    """The answer to `AskHeartbeat`."""
 
-    beat: ReplicaBeat
+    heartbeat: ReplicaHeartbeat
 
 
 class ScoreReply(Reply):
@@ -247,7 +247,7 @@ class TraceReply(Reply):
     preempted: bytes = b""
 
 
-ToWorker = Submit | Drop | WorkerConfig | Post | AskScore | EndScores | AskBeat | AskTrace
+ToWorker = Submit | Drop | WorkerConfig | Post | AskScore | EndScores | AskHeartbeat | AskTrace
 FromWorker = (
     FirstTokens
     | Answer
@@ -255,9 +255,9 @@ FromWorker = (
     | ServerFirstTokens
     | ServerAnswer
     | PostReply
-    | ClientBeat
-    | ReplicaBeat
-    | BeatReply
+    | ClientHeartbeat
+    | ReplicaHeartbeat
+    | HeartbeatReply
     | ScoreReply
     | TraceReply
 )

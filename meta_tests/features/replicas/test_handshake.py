@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from mlperf_suite.engines.framed_socket import Link
-from mlperf_suite.engines.messages import Answer, AskBeat, from_worker, to_worker
+from mlperf_suite.engines.messages import Answer, AskHeartbeat, from_worker, to_worker
 from mlperf_suite.features.replicas import handshake
 from mlperf_suite.features.replicas.handshake import accept, connect, listen, new_key
 
@@ -40,9 +40,9 @@ def test_both_ends_hear_each_other(server: socket.socket) -> None:
     peers = accept_driver(server, key)
     driver_link = Link(connect("127.0.0.1", server.getsockname()[1], key))
     replica = Link(peers.get(timeout=120))
-    driver_link.send(AskBeat(15))
+    driver_link.send(AskHeartbeat(15))
     (content,) = replica.frames.feed(replica.socket.recv(1000))
-    assert to_worker.decode(content) == AskBeat(15)
+    assert to_worker.decode(content) == AskHeartbeat(15)
     replica.send([Answer(3, b"1234"), Answer(4, b"")])
     (content,) = driver_link.frames.feed(driver_link.socket.recv(1000))
     assert from_worker.decode(content) == [Answer(3, b"1234"), Answer(4, b"")]

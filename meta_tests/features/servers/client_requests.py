@@ -19,7 +19,7 @@ STREAMED = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=True)
 WHOLE = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=False)
 
 
-HELLO = WorkerConfig(
+WORKER_CONFIG = WorkerConfig(
     [ServerAddress("h", "h", 1, False, "h:1", "/p", "/p")],
     *("vllm", "m", None, {}, None, None, 32_000, None, 1, SILENCE_S),
 )
@@ -33,10 +33,12 @@ def text_codec() -> TextCodec:
 def shared_of(form: str, model: str = "m") -> tuple[ClientState, list[Any]]:
     """What a client's requests share, and the messages that they send to the engine."""
     names = (model, "org/M")
-    hello = msgspec.structs.replace(HELLO, kind=form, model=model, model_names=names)
+    worker_config = msgspec.structs.replace(
+        WORKER_CONFIG, kind=form, model=model, model_names=names
+    )
     messages: list[Any] = []
     text = text_codec() if form == "text" else None
-    return ClientState(hello, ADAPTERS[form], text, [Mock()], messages.append), messages
+    return ClientState(worker_config, ADAPTERS[form], text, [Mock()], messages.append), messages
 
 
 def under_way(shared: ClientState, number: int, sampling: Sampling = STREAMED) -> GenerationRequest:

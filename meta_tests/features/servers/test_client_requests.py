@@ -15,10 +15,10 @@ import pytest
 from tokenizers import Tokenizer
 
 from meta_tests.features.servers.client_requests import (
-    HELLO,
     SILENCE_S,
     STREAMED,
     WHOLE,
+    WORKER_CONFIG,
     piece,
     shared_of,
     text_codec,
@@ -332,11 +332,11 @@ def test_the_waits_of_an_earlier_run_are_forgotten() -> None:
     assert shared.queues == [WaitingRequests(0.0, 2.0)]
 
 
-@pytest.mark.parametrize("messages", [[Drop()], [HELLO, HELLO]])
+@pytest.mark.parametrize("messages", [[Drop()], [WORKER_CONFIG, WORKER_CONFIG]])
 def test_a_client_is_greeted_first_and_once(messages: list[object]) -> None:
     async def hear() -> None:
         client = Client(asyncio.Event())
-        with pytest.raises(ValueError, match="a Hello comes first and once; this is"):
+        with pytest.raises(ValueError, match="a WorkerConfig comes first and once; this is"):
             client.data_received(b"".join(map(frame, messages)))
 
     asyncio.run(hear())

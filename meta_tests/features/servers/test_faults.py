@@ -453,7 +453,7 @@ def test_a_client_that_is_stopped_ends_the_run_and_blocks_nobody() -> None:
     server = server_of(first_token_s=0.5, max_model_len=200_000)
     with engine_at(server, clients=2, silence_s=SILENCE_S) as engine:
         process = psutil.Process(engine._clients[0].pid)
-        wait_until(lambda: len(engine._beats) == 2, server.process)
+        wait_until(lambda: len(engine._heartbeats) == 2, server.process)
         process.suspend()
         began, requests = time.monotonic(), 0
         while engine.alive and time.monotonic() - began < GUARD_S:

@@ -97,10 +97,10 @@ class Requests:
             "h", "127.0.0.1", port, False, "h", "/v1/completions", "/v1/completions"
         )
         terms: tuple[Any, ...] = (None, {}, None, None, 100, None, connections, 60.0)
-        hello = WorkerConfig([place], "vllm", "m", *terms)
-        self.pool = Pool(place, hello, None)
+        worker_config = WorkerConfig([place], "vllm", "m", *terms)
+        self.pool = Pool(place, worker_config, None)
         self.told: dict[int, Any] = {}
-        self._shared = ClientState(hello, ADAPTERS["vllm"], None, [self.pool], self._tell)
+        self._shared = ClientState(worker_config, ADAPTERS["vllm"], None, [self.pool], self._tell)
 
     def _tell(self, message: Any) -> None:
         self.told[message.number] = message

@@ -116,7 +116,9 @@ class ChatClient:
             posts=self._path,
         )
         context = ssl.create_default_context(cafile=ca_file) if target.tls else None
-        self._pool = Pool(place, _hello(place, model, key, headers or {}, connections), context)
+        self._pool = Pool(
+            place, _worker_config(place, model, key, headers or {}, connections), context
+        )
 
     async def ask(self, request: ChatRequest, limits: ChatLimits | None = None) -> ChatTurn:
         """Ask, and wait for the end of the answer. A turn that takes too long is ended, and its
@@ -136,7 +138,7 @@ class ChatClient:
         return handler.turn()
 
 
-def _hello(
+def _worker_config(
     place: ServerAddress, model: str, key: str | None, headers: Mapping[str, str], connections: int
 ) -> WorkerConfig:
     return WorkerConfig(

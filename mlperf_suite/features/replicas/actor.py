@@ -29,16 +29,16 @@ from mlperf_suite.engines.hang_detector import HangDetector
 from mlperf_suite.engines.messages import (
     NOT_SENT,
     Answer,
-    AskBeat,
+    AskHeartbeat,
     AskScore,
     AskTrace,
-    BeatReply,
     Drop,
     EndScores,
     Failure,
     FirstTokens,
     FromWorker,
-    ReplicaBeat,
+    HeartbeatReply,
+    ReplicaHeartbeat,
     Sampling,
     ScoreReply,
     Submit,
@@ -160,7 +160,7 @@ class Server:
     # The sending thread
 
     def _send_all(self) -> None:
-        """Send everything that is ready in one message, and a beat each second."""
+        """Send everything that is ready in one message, and a heartbeat each second."""
         beat_at = time.monotonic()
         while True:
             with self._changed:
@@ -169,18 +169,18 @@ class Server:
                 ready, self._out = self._out, []
             if time.monotonic() >= beat_at:
                 beat_at = time.monotonic() + BEAT_S
-                ready.extend((self._beat(), *self._hang()))
+                ready.extend((self._heartbeat(), *self._hang()))
             try:
                 self._link.send(ready)
             except OSError:
                 # The reading thread notices as well.
                 return
 
-    def _beat(self) -> ReplicaBeat:
+    def _heartbeat(self) -> ReplicaHeartbeat:
         engine = self._engine
         steps = engine.steps_made if isinstance(engine, TracingEngine) else 0
         cached = engine.cached_prompt_tokens if isinstance(engine, CountsCachedTokens) else 0
-        return ReplicaBeat(time.monotonic(), steps, cached)
+        return ReplicaHeartbeat(time.monotonic(), steps, cached)
 
     def _hang(self) -> Iterator[Failure]:
         """Yields a failure if the engine hangs."""
@@ -211,8 +211,8 @@ class Server:
 
     def _take(self, message: ToWorker) -> None:
         engine = self._engine
-        if isinstance(message, AskBeat):
-            self._put(BeatReply(message.number, self._beat()))
+        if isinstance(message, AskHeartbeat):
+            self._put(HeartbeatReply(message.number, self._heartbeat()))
         elif engine is None:
             return
         elif isinstance(message, Submit):

@@ -22,15 +22,15 @@ from mlperf_suite.energy import Meters
 from mlperf_suite.engines.driver import Driver, Pending
 from mlperf_suite.engines.messages import (
     Answer,
-    AskBeat,
+    AskHeartbeat,
     AskScore,
     AskTrace,
-    BeatReply,
-    ClientBeat,
+    ClientHeartbeat,
     Drop,
     EndScores,
     FirstTokens,
-    ReplicaBeat,
+    HeartbeatReply,
+    ReplicaHeartbeat,
     Reply,
     ScoreReply,
     TraceReply,
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from mlperf_suite.session.timing.estimate import Speed
 
 DEAD_S = 20.0
-"""A replica that sent nothing for this long, in s, is lost: it sends a beat each second."""
+"""A replica that sent nothing for this long, in s, is lost: it sends a heartbeat each second."""
 _REPLY_S = 30.0
 """How long a live replica may take to answer a question, in s."""
 _RAY_S = 15.0
@@ -252,10 +252,10 @@ class ReplicaEngine(Driver):
         self._signs[worker] = time.monotonic()
         return super()._read(worker)
 
-    def _take_beat(self, worker: int, beat: ClientBeat | ReplicaBeat) -> None:
-        assert isinstance(beat, ReplicaBeat)
-        self._steps_made[worker] = beat.steps_made
-        self._cached_tokens[worker] = beat.cached_tokens
+    def _take_heartbeat(self, worker: int, heartbeat: ClientHeartbeat | ReplicaHeartbeat) -> None:
+        assert isinstance(heartbeat, ReplicaHeartbeat)
+        self._steps_made[worker] = heartbeat.steps_made
+        self._cached_tokens[worker] = heartbeat.cached_tokens
 
     def _note_told(self, messages: Sequence[FirstTokens] | Sequence[Answer]) -> None:
         """Nothing is measured of what follows the answers' arrival."""
@@ -309,16 +309,16 @@ class ReplicaEngine(Driver):
     # Traces and figures
 
     def _ask_beat(self, replica: int) -> None:
-        """Wait for a fresh beat of a replica, unless it does not come."""
+        """Wait for a fresh heartbeat of a replica, unless it does not come."""
         asked_s, reply_came = time.monotonic(), threading.Event()
 
         def take(reply: Reply | EngineError) -> None:
-            if isinstance(reply, BeatReply):
-                self._offsets.learn(replica, asked_s, reply.beat.now, time.monotonic())
-                self._take_beat(replica, reply.beat)
+            if isinstance(reply, HeartbeatReply):
+                self._offsets.learn(replica, asked_s, reply.heartbeat.now, time.monotonic())
+                self._take_heartbeat(replica, reply.heartbeat)
             reply_came.set()
 
-        self._ask(replica, replica, AskBeat, take)
+        self._ask(replica, replica, AskHeartbeat, take)
         reply_came.wait(_REPLY_S)
 
     def _offset(self, replica: int) -> float:

@@ -22,7 +22,7 @@ import uvloop
 
 from mlperf_suite.engines.framed_socket import Frames, frame
 from mlperf_suite.engines.messages import (
-    ClientBeat,
+    ClientHeartbeat,
     Drop,
     FromWorker,
     Post,
@@ -46,7 +46,8 @@ _ASLEEP_S = 4.0
 
 
 class Client(asyncio.Protocol):
-    """The socket to the engine, and the requests that came over it. The first message is a Hello.
+    """The socket to the engine, and the requests that came over it. The first message is a
+    WorkerConfig.
 
     `closed` is set when the engine closed the socket.
     """
@@ -68,10 +69,12 @@ class Client(asyncio.Protocol):
         for content in self._frames.feed(data):
             message = to_worker.decode(content)
             if isinstance(message, WorkerConfig) is self._greeted:
-                raise ValueError(f"a Hello comes first and once; this is {type(message).__name__}")
+                raise ValueError(
+                    f"a WorkerConfig comes first and once; this is {type(message).__name__}"
+                )
             match message:
-                case WorkerConfig() as hello:
-                    self._begin(hello)
+                case WorkerConfig() as config:
+                    self._begin(config)
                 case Submit() as submit:
                     self._submit(submit)
                 case Post() as post:
@@ -79,23 +82,23 @@ class Client(asyncio.Protocol):
                 case Drop():
                     self._drop()
 
-    def _begin(self, hello: WorkerConfig) -> None:
+    def _begin(self, config: WorkerConfig) -> None:
         self._greeted = True
         # A server may echo what it was sent.
-        remember(hello.key or "")
-        remember(hello.headers)
-        adapter = ADAPTERS[hello.kind]
+        remember(config.key or "")
+        remember(config.headers)
+        adapter = ADAPTERS[config.kind]
         text: TextCodec | None = None
         if not adapter.token_ids:
-            assert hello.tokenizer is not None
-            text = TextCodec(hello.tokenizer)
+            assert config.tokenizer is not None
+            text = TextCodec(config.tokenizer)
         context = None
-        if any(place.tls for place in hello.places):
-            context = ssl.create_default_context(cafile=hello.ca_file)
-        pools = [Pool(place, hello, context) for place in hello.places]
-        self._shared = ClientState(hello, adapter, text, pools, self.tell)
+        if any(place.tls for place in config.places):
+            context = ssl.create_default_context(cafile=config.ca_file)
+        pools = [Pool(place, config, context) for place in config.places]
+        self._shared = ClientState(config, adapter, text, pools, self.tell)
         self._looked = time.monotonic()
-        asyncio.get_running_loop().call_later(_BEAT_S, self._beat)
+        asyncio.get_running_loop().call_later(_BEAT_S, self._heartbeat)
 
     def tell(self, message: FromWorker) -> None:
         """Send a message to the engine, together with all others of this turn of the loop."""
@@ -110,23 +113,23 @@ class Client(asyncio.Protocol):
         out, self._out = self._out, []
         self._link.write(frame(out))
 
-    def _beat(self) -> None:
+    def _heartbeat(self) -> None:
         shared = self._shared
         self.tell(self._new_beat())
-        now, silence_s = time.monotonic(), shared.hello.silence_s
+        now, silence_s = time.monotonic(), shared.config.silence_s
         gap, self._looked = now - self._looked, now
         asleep_s = gap if gap > _ASLEEP_S else 0.0
         for request in list(shared.under_way):
             request.look(now, silence_s, asleep_s)
-        asyncio.get_running_loop().call_later(_BEAT_S, self._beat)
+        asyncio.get_running_loop().call_later(_BEAT_S, self._heartbeat)
 
-    def _new_beat(self) -> ClientBeat:
+    def _new_beat(self) -> ClientHeartbeat:
         shared = self._shared
         most = sum(pool.take_most_open() for pool in shared.pools)
         tokens, shared.tokens = shared.tokens, 0
         pieces, turned_away = list(shared.pieces), list(shared.turned_away)
         events, shared.events = shared.events, Counter()
-        return ClientBeat(time.monotonic(), pieces, tokens, most, turned_away, events)
+        return ClientHeartbeat(time.monotonic(), pieces, tokens, most, turned_away, events)
 
     def _submit(self, message: Submit) -> None:
         stops = message.stops or itertools.repeat("", len(message.numbers))

@@ -152,11 +152,11 @@ class ClientState:
 
     `tell` sends a message to the engine. `text` is None if the servers give token ids. By place:
     `pools` of connections, the number of `pieces` of answers that came, how often requests were
-    `turned_away`, and `queues`. Since the last beat: `tokens` that came, and how often so many of
-    a streamed answer came at a time (`events`). `under_way`: the requests that are not over.
+    `turned_away`, and `queues`. Since the last heartbeat: `tokens` that came, and how often so many
+    of a streamed answer came at a time (`events`). `under_way`: the requests that are not over.
     """
 
-    hello: WorkerConfig
+    config: WorkerConfig
     adapter: Adapter
     text: TextCodec | None
     pools: Sequence[Pool]
@@ -179,9 +179,9 @@ class ClientState:
         """The JSON of a request. Requests with the same sampling differ in the prompt and the salt
         alone: the rest is encoded once."""
         if sampling != self._sampling:
-            template = self.adapter.body(_PROMPT, sampling, self.hello.model, _SALT)
+            template = self.adapter.body(_PROMPT, sampling, self.config.model, _SALT)
             self._sampling, self._template = sampling, _json.encode(template)
-        salt = self.hello.cache_salt.encode() or b"%016x" % random.getrandbits(64)
+        salt = self.config.cache_salt.encode() or b"%016x" % random.getrandbits(64)
         salted = self._template.replace(_SALT_JSON, salt)
         return salted.replace(_PROMPT_JSON, _json.encode(prompt))
 
@@ -234,7 +234,7 @@ class Request(ResponseHandler):
 
     def on_refusal(self, status: int, headers: dict[bytes, bytes], body: bytes) -> None:
         wait_s = _wait_s(headers) if status in _TURNING_AWAY else None
-        if wait_s is not None and wait_s <= self.shared.hello.silence_s / 2:
+        if wait_s is not None and wait_s <= self.shared.config.silence_s / 2:
             # No sign of life: a server that turns everything away is lost after the silence limit.
             self.shared.turned_away[self.place] += 1
             self._send_again(max(wait_s, _MIN_WAIT_S))
@@ -331,18 +331,18 @@ class GenerationRequest(Request):
         self._counted = self._ended_before = 0
 
     def request(self) -> bytes:
-        shared, hello = self.shared, self.shared.hello
+        shared, config = self.shared, self.shared.config
         if shared.adapter.messages:
             body = shared.body(msgspec.Raw(self._prompt), self._sampling)
-            return self.pool.head(hello.places[self.place].path, len(body)) + body
+            return self.pool.head(config.places[self.place].path, len(body)) + body
         ids = array("i", self._prompt).tolist()
         sampling = self._sampling
-        if hello.context is not None and len(ids) + sampling.max_tokens > hello.context:
+        if config.context is not None and len(ids) + sampling.max_tokens > config.context:
             # A server refuses what exceeds its context; an in-process engine cuts it.
-            room = max(1, hello.context - len(ids))
+            room = max(1, config.context - len(ids))
             sampling = msgspec.structs.replace(sampling, max_tokens=room)
         body = shared.body(shared.text.prompt(ids) if shared.text else ids, sampling)
-        return self.pool.head(hello.places[self.place].path, len(body)) + body
+        return self.pool.head(config.places[self.place].path, len(body)) + body
 
     def on_event(self, data: bytes, arrived: float) -> None:
         if self.is_over:
@@ -355,7 +355,7 @@ class GenerationRequest(Request):
             shared.adapter.read(data, answer)
             count = len(answer.token_ids)
             if count > self._counted:
-                _check_tokens(answer.token_ids[self._counted :], shared.hello.vocabulary)
+                _check_tokens(answer.token_ids[self._counted :], shared.config.vocabulary)
                 shared.tokens += count - self._counted
                 self._counted = count
             if unstreamed:
@@ -446,7 +446,7 @@ class GenerationRequest(Request):
         shared.queues[self.place].ended += 1
         first = self._first_tokens(len(token_ids))
         self.over()
-        model = None if _is_one_of(answer.model, shared.hello.model_names) else answer.model
+        model = None if _is_one_of(answer.model, shared.config.model_names) else answer.model
         times = self.sent, self.opened_s, self._first or arrived, arrived
         usage = answer.prompt_tokens, answer.completion_tokens, answer.cached_tokens
         ends = answer.finish_reason, model, answer.server_s
@@ -481,7 +481,7 @@ class PostRequest(Request):
 
     def request(self) -> bytes:
         body = self._message.body
-        path = self.shared.hello.places[self.place].posts
+        path = self.shared.config.places[self.place].posts
         return self.pool.head(path, len(body)) + body
 
     def on_event(self, data: bytes, arrived: float) -> None:

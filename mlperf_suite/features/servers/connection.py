@@ -404,11 +404,11 @@ class Pool:
     """The connections to one place."""
 
     def __init__(
-        self, place: ServerAddress, hello: WorkerConfig, context: ssl.SSLContext | None
+        self, place: ServerAddress, config: WorkerConfig, context: ssl.SSLContext | None
     ) -> None:
         self._place = place
         self._context = context if place.tls else None
-        self._limit = hello.connections
+        self._limit = config.connections
         self._idle: list[Connection] = []
         self._open: set[Connection] = set()
         self._opening = 0
@@ -418,7 +418,7 @@ class Pool:
         self._want_new: deque[PendingConnection] = deque()
         self._late: dict[Connection, asyncio.TimerHandle] = {}
         self._closes_late = False
-        self._lines = header_lines(place.authority, hello.key, hello.headers)
+        self._lines = header_lines(place.authority, config.key, config.headers)
 
     def head(self, path: str, length: int) -> bytes:
         """A request's head, for a body of `length` bytes."""

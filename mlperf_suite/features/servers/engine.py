@@ -26,11 +26,11 @@ from mlperf_suite.engines.driver import Driver, Pending, UnfitError
 from mlperf_suite.engines.framed_socket import Link
 from mlperf_suite.engines.messages import (
     Answer,
-    ClientBeat,
+    ClientHeartbeat,
     FirstTokens,
     Post,
     PostReply,
-    ReplicaBeat,
+    ReplicaHeartbeat,
     Reply,
     ServerAddress,
     ServerAnswer,
@@ -191,7 +191,7 @@ class EndpointEngine(Driver):
         count = config.clients or max(1, min(_MAX_CLIENT_PROCESSES, cores // _CORES_PER_CLIENT))
         scores = SCORE_FORMS.get(self._form)
         posts = COMPLETIONS if scores is None else scores.path
-        hello = WorkerConfig(
+        worker_config = WorkerConfig(
             [
                 ServerAddress(
                     t.host,
@@ -221,7 +221,7 @@ class EndpointEngine(Driver):
         try:
             for _ in range(count):
                 links.append(self._start_client(config.log_file))
-                links[-1].send(hello)
+                links[-1].send(worker_config)
         except OSError as error:
             for link in links:
                 link.close()
@@ -363,15 +363,15 @@ class EndpointEngine(Driver):
         return f"a client process of the suite {ended}: process {process.pid}"
 
     def _mute_worker(self, before: float) -> str | None:
-        for worker, beat in self._beats.items():
-            if beat < before:
+        for worker, heartbeat in self._heartbeats.items():
+            if heartbeat < before:
                 process = self._clients[worker].pid
                 return f"a client process of the suite gave no sign of life: process {process}"
         return None
 
     def _silence(self, place: int) -> str | None:
         count = self._outstanding(place)
-        if not count or len(self._beats) < len(self._links):
+        if not count or len(self._heartbeats) < len(self._links):
             # A client that has not started yet asked nobody.
             return None
         # A client that beats four times a second is silent a little shorter than its servers.
@@ -397,26 +397,26 @@ class EndpointEngine(Driver):
         if busy:
             self._signs[place] = now
 
-    def _take_beat(self, worker: int, beat: ClientBeat | ReplicaBeat) -> None:
-        assert isinstance(beat, ClientBeat)
-        before, self._pieces[worker] = self._pieces[worker], beat.pieces
+    def _take_heartbeat(self, worker: int, heartbeat: ClientHeartbeat | ReplicaHeartbeat) -> None:
+        assert isinstance(heartbeat, ClientHeartbeat)
+        before, self._pieces[worker] = self._pieces[worker], heartbeat.pieces
         now = time.monotonic()
-        for place, (earlier, count) in enumerate(zip(before, beat.pieces, strict=True)):
+        for place, (earlier, count) in enumerate(zip(before, heartbeat.pieces, strict=True)):
             if count > earlier:
                 self._signs[place] = now
                 self.steps_made += count - earlier
-        if beat.tokens:
+        if heartbeat.tokens:
             # A trace may be taken between these two lines.
             steps = self._steps
-            steps.ended_s.append(beat.at)
-            steps.tokens.append(beat.tokens)
-        turned_away, self._turned_away[worker] = self._turned_away[worker], beat.turned_away
+            steps.ended_s.append(heartbeat.at)
+            steps.tokens.append(heartbeat.tokens)
+        turned_away, self._turned_away[worker] = self._turned_away[worker], heartbeat.turned_away
         for account, earlier, count in zip(
-            self._endpoint_accounts, turned_away, beat.turned_away, strict=True
+            self._endpoint_accounts, turned_away, heartbeat.turned_away, strict=True
         ):
             account.turned_away += count - earlier
-        self._client_account.add_connections(worker, beat.connections)
-        self._streams.events.update(beat.events)
+        self._client_account.add_connections(worker, heartbeat.connections)
+        self._streams.events.update(heartbeat.events)
 
     def _note_told(self, messages: Sequence[FirstTokens] | Sequence[Answer]) -> None:
         now = time.monotonic()
