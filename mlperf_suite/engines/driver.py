@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.framed_socket import Link
+from mlperf_suite.engines.framed_socket import FramedSocket
 from mlperf_suite.engines.messages import (
     NOT_SENT,
     Answer,
@@ -82,11 +82,16 @@ class Driver(ABC):
     """Its name in the message of an error of its own."""
 
     def __init__(
-        self, links: Sequence[Link], router: Router, silence_s: float, *, any_worker: bool
+        self,
+        framed_sockets: Sequence[FramedSocket],
+        router: Router,
+        silence_s: float,
+        *,
+        any_worker: bool,
     ) -> None:
         """`silence_s`: how long a place may give no sign, in s. `any_worker`: whether each worker
         serves every place; otherwise each serves the place of its own number."""
-        self._links = links
+        self._framed_sockets = framed_sockets
         self._router = router
         self._silence_s = silence_s
         self._any_worker = any_worker
@@ -188,19 +193,19 @@ class Driver(ABC):
         pending = [
             Pending(r, job, round(cost * len(r.prompt_token_ids)) + answer) for r in requests
         ]
-        links: Iterable[Link] = ()
+        framed_sockets: Iterable[FramedSocket] = ()
         with self._lock:
             # Losing the engine fails what waits by then, and nothing later.
             cause = self._gone
             if cause is None and place is None:
                 self._held.extend(pending)
-                links = self._hand_out(now)
+                framed_sockets = self._hand_out(now)
             elif cause is None and place is not None:
-                links = self._hand_all(pending, place, now)
+                framed_sockets = self._hand_all(pending, place, now)
         if cause is not None:
             for request in requests:
                 listener.failed(request.tag, EngineDiedError(cause))
-        self._send(links)
+        self._send(framed_sockets)
 
     def _sampling(self, generation: Generation, stream: bool) -> Sampling:
         return Sampling(
@@ -216,7 +221,7 @@ class Driver(ABC):
             ignore_eos=generation.ignore_eos,
         )
 
-    def _hand_out(self, now: float) -> Iterable[Link]:
+    def _hand_out(self, now: float) -> Iterable[FramedSocket]:
         """Hand held requests to places with room; the lock must be held. Returns whom to send."""
         batches: dict[tuple[int, int], Submit] = {}
         while self._held:
@@ -226,7 +231,9 @@ class Driver(ABC):
             self._hand(self._held.popleft(), place, now, batches)
         return self._queued(batches)
 
-    def _hand_all(self, requests: Sequence[Pending], place: int, now: float) -> Iterable[Link]:
+    def _hand_all(
+        self, requests: Sequence[Pending], place: int, now: float
+    ) -> Iterable[FramedSocket]:
         """Hand these requests to a place, whether it has room or not; as `_hand_out`."""
         batches: dict[tuple[int, int], Submit] = {}
         for pending in requests:
@@ -242,7 +249,7 @@ class Driver(ABC):
         self._waiting[number] = pending
         if self._router.requests[place] == 1:
             self._place_turns(place, now, busy=True)
-        worker = number % len(self._links) if self._any_worker else place
+        worker = number % len(self._framed_sockets) if self._any_worker else place
         batch = batches.get((worker, id(job)))
         if batch is None:
             batch = Submit([], [], [], [], [], job.prompt_set, job.sampling)
@@ -261,19 +268,19 @@ class Driver(ABC):
         """A prompt as a worker is sent it: its tokens as int32."""
         return array("i", prompt).tobytes()
 
-    def _queued(self, batches: dict[tuple[int, int], Submit]) -> Iterable[Link]:
+    def _queued(self, batches: dict[tuple[int, int], Submit]) -> Iterable[FramedSocket]:
         # Queued under the lock, so that no link gets these after a later Drop.
         for (worker, _), batch in batches.items():
-            self._links[worker].put(batch)
-        return {self._links[worker] for worker, _ in batches}
+            self._framed_sockets[worker].put(batch)
+        return {self._framed_sockets[worker] for worker, _ in batches}
 
-    def _send(self, links: Iterable[Link], *, wait: bool = True) -> None:
+    def _send(self, framed_sockets: Iterable[FramedSocket], *, wait: bool = True) -> None:
         # Not under the lock: sending to a lost machine or a stopped process blocks, and the thread
         # that notices it needs the lock.
-        for link in links:
+        for framed_socket in framed_sockets:
             # If the worker is gone, the thread that reads its end of file fails its requests.
             with contextlib.suppress(OSError):
-                link.flush(wait=wait)
+                framed_socket.flush(wait=wait)
 
     def _ask(
         self, worker: int, place: int, question: Callable[[int], object], on_reply: OnReply
@@ -284,19 +291,19 @@ class Driver(ABC):
             cause = "the engine is closed" if self._closed else self._gone
             if cause is None:
                 self._questions[number] = place, on_reply
-                self._links[worker].put(question(number))
+                self._framed_sockets[worker].put(question(number))
         if cause is not None:
             on_reply(EngineDiedError(cause))
         else:
-            self._send([self._links[worker]])
+            self._send([self._framed_sockets[worker]])
 
     # Answers, all on one thread
 
     def _receive(self) -> None:
         try:
             with selectors.DefaultSelector() as selector:
-                for worker, link in enumerate(self._links):
-                    selector.register(link.socket, selectors.EVENT_READ, worker)
+                for worker, framed_socket in enumerate(self._framed_sockets):
+                    selector.register(framed_socket.socket, selectors.EVENT_READ, worker)
                 while not self._closed:
                     for key, _ in selector.select(_TICK_S):
                         if not self._read(key.data):
@@ -309,12 +316,12 @@ class Driver(ABC):
 
     def _read(self, worker: int) -> bool:
         """Take what a worker sent; False if its connection ended."""
-        link = self._links[worker]
+        framed_socket = self._framed_sockets[worker]
         try:
-            data = link.socket.recv(_PIECE)
+            data = framed_socket.socket.recv(_PIECE)
         except OSError:
             return False
-        for content in link.frames.feed(data):
+        for content in framed_socket.frames.feed(data):
             for message in from_worker.decode(content):
                 if isinstance(message, FirstTokens):
                     self._firsts.append(message)
@@ -341,9 +348,9 @@ class Driver(ABC):
         self._tell()
         if self._held:
             with self._lock:
-                links = self._hand_out(time.monotonic())
+                framed_sockets = self._hand_out(time.monotonic())
             # This thread never waits for a worker, since it has to notice that one is stopped.
-            self._send(links, wait=False)
+            self._send(framed_sockets, wait=False)
         self._look_for_silence()
 
     def _tell(self) -> None:
@@ -436,7 +443,7 @@ class Driver(ABC):
             return
         self._looked = now
         # What a worker did not take at once.
-        self._send(self._links, wait=False)
+        self._send(self._framed_sockets, wait=False)
         if gap > _ASLEEP_S:
             self._signs = [now] * len(self._signs)
             self._heartbeats = dict.fromkeys(self._heartbeats, now)
@@ -465,9 +472,9 @@ class Driver(ABC):
             requests = [*self._waiting.values(), *self._held]
             questions = list(self._questions.values())
             self._forget_all()
-        for link in self._links:
+        for framed_socket in self._framed_sockets:
             # Nobody keeps waiting for one of them to take a message.
-            link.end()
+            framed_socket.end()
         error = EngineDiedError(self._gone)
         for pending in requests:
             pending.job.listener.failed(pending.request.tag, error)
@@ -486,9 +493,9 @@ class Driver(ABC):
         self._disturbed = True
         with self._lock:
             self._forget_all()
-            for link in self._links:
-                link.put(Drop())
-        self._send(self._links, wait=False)
+            for framed_socket in self._framed_sockets:
+                framed_socket.put(Drop())
+        self._send(self._framed_sockets, wait=False)
 
     def close(self) -> None:
         with self._lock:
@@ -497,12 +504,12 @@ class Driver(ABC):
             self._closed = True
         # First the engines in their processes, then the processes.
         self._end_workers()
-        for link in self._links:
-            link.end()
+        for framed_socket in self._framed_sockets:
+            framed_socket.end()
         if threading.current_thread() is not self._thread:
             self._thread.join(5)
-        for link in self._links:
-            link.close()
+        for framed_socket in self._framed_sockets:
+            framed_socket.close()
 
     def _thread_cpu_s(self) -> float | None:
         """The CPU time of the thread that receives answers, in s; None if it has ended."""

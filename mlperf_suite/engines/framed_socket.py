@@ -24,7 +24,7 @@ def frame(message: object) -> bytes:
     return _LENGTH.pack(len(content)) + content
 
 
-class Frames:
+class FrameDecoder:
     """Cuts a stream of bytes into frames."""
 
     def __init__(self) -> None:
@@ -45,12 +45,12 @@ class Frames:
         del buffer[:start]
 
 
-class Link:
+class FramedSocket:
     """One end of an open connection; any thread may send."""
 
     def __init__(self, peer: socket.socket) -> None:
         self.socket = peer
-        self.frames = Frames()
+        self.frames = FrameDecoder()
         self._queue: deque[object] = deque()
         self._unsent = b""
         self._sending = threading.Lock()

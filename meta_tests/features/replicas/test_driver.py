@@ -15,7 +15,7 @@ from meta_tests.engines.recording import RecordingListener
 from meta_tests.features.replicas.nodes import skip_on_one_core
 from meta_tests.suite_runs import run_python
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.framed_socket import Link
+from mlperf_suite.engines.framed_socket import FramedSocket
 from mlperf_suite.engines.messages import (
     Answer,
     AskScore,
@@ -66,7 +66,7 @@ class Driver:
     def __init__(self) -> None:
         pairs = [socket.socketpair() for _ in range(2)]
         self.sockets = [own for own, _ in pairs]
-        self.ends = [Link(peer) for _, peer in pairs]
+        self.ends = [FramedSocket(peer) for _, peer in pairs]
         nodes = [Node(f"id-{n}", f"node-{n}", "127.0.0.1", cpus=1) for n in range(2)]
         self.placed = [
             Placed(ReplicaSlot(n, node, 0, 1), None, None) for n, node in enumerate(nodes)
@@ -77,7 +77,7 @@ class Driver:
             self.cluster,  # type: ignore[arg-type]
             Layout([placed.seat for placed in self.placed], [(), ()], [True, True], [machine]),
             self.placed,
-            list(map(Link, self.sockets)),
+            list(map(FramedSocket, self.sockets)),
         )
         self.engine = ReplicaEngine(prepared, ReplicasConfig(lambda number, gpus: None))  # type: ignore[arg-type,return-value]
         described = EngineDescription("vLLM", "1", "model", True, 2048, {"max_num_seqs": 8})
@@ -244,9 +244,9 @@ class ReplicaEnd:
 
     def __init__(self, engine: object) -> None:
         own, peer = socket.socketpair()
-        self.link = Link(own)
+        self.framed_socket = FramedSocket(own)
         own.settimeout(120)
-        self.server = Server(Link(peer), lambda: None, 60.0)
+        self.server = Server(FramedSocket(peer), lambda: None, 60.0)
         self.server.serve(engine)  # type: ignore[arg-type]
         self._heard: list[Any] = []
 
@@ -257,7 +257,7 @@ class ReplicaEnd:
             for n, message in enumerate(self._heard):
                 if isinstance(message, kind):
                     return self._heard.pop(n)
-            for content in self.link.frames.feed(self.link.socket.recv(1 << 20)):
+            for content in self.framed_socket.frames.feed(self.framed_socket.socket.recv(1 << 20)):
                 self._heard += from_worker.decode(content)
         raise AssertionError(f"no {kind.__name__} came")
 
@@ -265,9 +265,11 @@ class ReplicaEnd:
 def test_a_message_that_cannot_be_taken_is_no_silence() -> None:
     replica = ReplicaEnd(SimpleNamespace(alive=True, steps_made=0))
     # There are no prompts of that number.
-    replica.link.send(Submit([1], [0], [0], [], [], 3, Sampling(8, 1, 0.0, 1.0, 1, 42, False)))
+    replica.framed_socket.send(
+        Submit([1], [0], [0], [], [], 3, Sampling(8, 1, 0.0, 1.0, 1, 42, False))
+    )
     assert replica.messages(Failure).why.startswith("a message of the driver's failed: ")
-    replica.link.close()
+    replica.framed_socket.close()
 
 
 class Scorer:
@@ -292,11 +294,11 @@ def test_a_score_that_is_asked_for_right_after_the_last_ones_is_answered(
     scorer = Scorer()
     replica = ReplicaEnd(scorer)
     for number in (1, 2, 3):
-        replica.link.send(AskScore(ScoreRequest(number, [1], [[2]])))
+        replica.framed_socket.send(AskScore(ScoreRequest(number, [1], [[2]])))
         assert replica.messages(ScoreReply).number == number
-        replica.link.send(EndScores())
+        replica.framed_socket.send(EndScores())
     scorer.may_end.set()
-    replica.link.close()
+    replica.framed_socket.close()
 
 
 _KEPT = """

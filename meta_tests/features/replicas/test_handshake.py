@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mlperf_suite.engines.framed_socket import Link
+from mlperf_suite.engines.framed_socket import FramedSocket
 from mlperf_suite.engines.messages import Answer, AskHeartbeat, from_worker, to_worker
 from mlperf_suite.features.replicas import handshake
 from mlperf_suite.features.replicas.handshake import accept, connect, listen, new_key
@@ -38,8 +38,8 @@ def test_both_ends_hear_each_other(server: socket.socket) -> None:
     assert server.getsockname()[0] == "127.0.0.1"
     key = new_key()
     peers = accept_driver(server, key)
-    driver_link = Link(connect("127.0.0.1", server.getsockname()[1], key))
-    replica = Link(peers.get(timeout=120))
+    driver_link = FramedSocket(connect("127.0.0.1", server.getsockname()[1], key))
+    replica = FramedSocket(peers.get(timeout=120))
     driver_link.send(AskHeartbeat(15))
     (content,) = replica.frames.feed(replica.socket.recv(1000))
     assert to_worker.decode(content) == AskHeartbeat(15)
@@ -78,8 +78,8 @@ def test_a_replica_that_takes_no_byte_is_given_up(
     monkeypatch.setattr(handshake, "STUCK_S", 1.0)
     key = new_key()
     peers = accept_driver(server, key)
-    driver_link = Link(connect("127.0.0.1", server.getsockname()[1], key))
-    peer = Link(peers.get(timeout=120))
+    driver_link = FramedSocket(connect("127.0.0.1", server.getsockname()[1], key))
+    peer = FramedSocket(peers.get(timeout=120))
     with pytest.raises(OSError):
         driver_link.send(b"x" * 50_000_000)
     driver_link.socket.settimeout(120)

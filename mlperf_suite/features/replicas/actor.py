@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.energy import Recording
-from mlperf_suite.engines.framed_socket import Link
+from mlperf_suite.engines.framed_socket import FramedSocket
 from mlperf_suite.engines.hang_detector import HangDetector
 from mlperf_suite.engines.messages import (
     NOT_SENT,
@@ -102,8 +102,10 @@ class Server:
     `on_end`: called when the connection ended.
     """
 
-    def __init__(self, link: Link, on_end: Callable[[], None], silence_s: float) -> None:
-        self._link = link
+    def __init__(
+        self, framed_socket: FramedSocket, on_end: Callable[[], None], silence_s: float
+    ) -> None:
+        self._framed_socket = framed_socket
         self._on_end = on_end
         self._silence_s = silence_s
         self._engine: Engine | None = None
@@ -171,7 +173,7 @@ class Server:
                 beat_at = time.monotonic() + BEAT_S
                 ready.extend((self._heartbeat(), *self._hang()))
             try:
-                self._link.send(ready)
+                self._framed_socket.send(ready)
             except OSError:
                 # The reading thread notices as well.
                 return
@@ -196,8 +198,8 @@ class Server:
 
     def _hear(self) -> None:
         with contextlib.suppress(OSError):
-            while data := self._link.socket.recv(_PIECE):
-                for content in self._link.frames.feed(data):
+            while data := self._framed_socket.socket.recv(_PIECE):
+                for content in self._framed_socket.frames.feed(data):
                     self._take_safely(content)
         self._on_end()
 
@@ -324,7 +326,7 @@ class Replica:
         with contextlib.suppress(OSError):
             peer = accept(self._listening, key)
             self._listening.close()
-            self._server = Server(Link(peer), self._driver_is_gone, self._silence_s)
+            self._server = Server(FramedSocket(peer), self._driver_is_gone, self._silence_s)
         self._connected.set()
 
     def _driver_is_gone(self) -> None:

@@ -96,7 +96,7 @@ class ReplicaEngine(Driver):
         """No request may be submitted before `ready`."""
         count = len(prepared.placed)
         super().__init__(
-            prepared.links, Router([1] * count, config.routing), DEAD_S, any_worker=False
+            prepared.framed_sockets, Router([1] * count, config.routing), DEAD_S, any_worker=False
         )
         self._cluster = prepared.cluster
         self._placed = prepared.placed
@@ -303,8 +303,8 @@ class ReplicaEngine(Driver):
             numbers = [n for n, pending in self._waiting.items() if pending.place == replica]
             for number in numbers:
                 self._end(number, now)
-            self._links[replica].put(Drop())
-        self._send([self._links[replica]])
+            self._framed_sockets[replica].put(Drop())
+        self._send([self._framed_sockets[replica]])
 
     # Traces and figures
 
@@ -433,9 +433,9 @@ class ScoringReplicaEngine(ReplicaEngine):
 
         for request in itertools.chain(requests, [None]):
             if request is None:
-                for link in self._links:
+                for framed_socket in self._framed_sockets:
                     with contextlib.suppress(OSError):
-                        link.send(EndScores())
+                        framed_socket.send(EndScores())
             while not replies.empty() or (
                 any(outstanding) if request is None else min(outstanding) >= _SCORED_AT_ONCE
             ):

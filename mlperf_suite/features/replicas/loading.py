@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.engines.framed_socket import Link
+from mlperf_suite.engines.framed_socket import FramedSocket
 from mlperf_suite.engines.protocol import SILENCE_S, EngineDescription
 from mlperf_suite.engines.routing import ReplicaRouting
 from mlperf_suite.errors import EngineError
@@ -95,7 +95,7 @@ class Prepared:
     cluster: Cluster
     layout: Layout
     placed: Sequence[Placed]
-    links: Sequence[Link]
+    framed_sockets: Sequence[FramedSocket]
 
 
 def prepare(config: ReplicasConfig, say: Callable[[str], None]) -> Prepared:
@@ -108,11 +108,11 @@ def prepare(config: ReplicasConfig, say: Callable[[str], None]) -> Prepared:
     try:
         layout = _lay_out(cluster, config, say)
         placed = [cluster.place(seat, config.silence_s) for seat in layout.seats]
-        links = _open(cluster, placed)
+        framed_sockets = _open(cluster, placed)
     except BaseException:
         cluster.close()
         raise
-    return Prepared(cluster, layout, placed, links)
+    return Prepared(cluster, layout, placed, framed_sockets)
 
 
 def show_placement(config: ReplicasConfig, say: Callable[[str], None]) -> None:
@@ -265,25 +265,25 @@ def cores_of(seats: Sequence[ReplicaSlot], facts: Mapping[str, NodeFacts]) -> li
     return cores
 
 
-def _open(cluster: Cluster, placed: Sequence[Placed]) -> list[Link]:
+def _open(cluster: Cluster, placed: Sequence[Placed]) -> list[FramedSocket]:
     """Connect to each replica. Raises EngineError."""
     key = new_key()
     names = [str(replica.seat) for replica in placed]
     calls = [replica.actor.open.remote(replica.seat.node.address, key) for replica in placed]
     ports = cluster.wait(calls, names, _OPEN_S)
-    links: list[Link] = []
+    framed_sockets: list[FramedSocket] = []
     for replica, port in zip(placed, ports, strict=True):
         address = replica.seat.node.address
         try:
-            links.append(Link(connect(address, port, key)))
+            framed_sockets.append(FramedSocket(connect(address, port, key)))
         except OSError as error:
-            for link in links:
-                link.close()
+            for framed_socket in framed_sockets:
+                framed_socket.close()
             raise EngineError(
                 f"{replica.seat}: no connection to {address} port {port}: {error}: its port must "
                 "be open to this machine, as Ray's own are"
             ) from error
-    return links
+    return framed_sockets
 
 
 def load_engines(

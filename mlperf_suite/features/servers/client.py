@@ -20,7 +20,7 @@ from typing import Any, cast
 import msgspec
 import uvloop
 
-from mlperf_suite.engines.framed_socket import Frames, frame
+from mlperf_suite.engines.framed_socket import FrameDecoder, frame
 from mlperf_suite.engines.messages import (
     ClientHeartbeat,
     Drop,
@@ -54,7 +54,7 @@ class Client(asyncio.Protocol):
 
     def __init__(self, closed: asyncio.Event) -> None:
         self._closed = closed
-        self._frames = Frames()
+        self._frames = FrameDecoder()
         self._greeted = False
         self._out: list[FromWorker] = []
 
@@ -150,8 +150,8 @@ class Client(asyncio.Protocol):
 
 async def _serve(descriptor: int) -> None:
     closed = asyncio.Event()
-    link = socket.socket(fileno=descriptor)
-    link.setblocking(False)
+    engine_socket = socket.socket(fileno=descriptor)
+    engine_socket.setblocking(False)
     loop = asyncio.get_running_loop()
 
     def crashed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -161,7 +161,7 @@ async def _serve(descriptor: int) -> None:
             os._exit(1)
 
     loop.set_exception_handler(crashed)
-    await loop.create_unix_connection(lambda: Client(closed), sock=link)
+    await loop.create_unix_connection(lambda: Client(closed), sock=engine_socket)
     await closed.wait()
 
 

@@ -23,7 +23,7 @@ import psutil
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.datasets.media import MediaPrompt
 from mlperf_suite.engines.driver import Driver, Pending, UnfitError
-from mlperf_suite.engines.framed_socket import Link
+from mlperf_suite.engines.framed_socket import FramedSocket
 from mlperf_suite.engines.messages import (
     Answer,
     ClientHeartbeat,
@@ -120,15 +120,15 @@ class EndpointEngine(Driver):
         lengths = [s.max_model_len for s in servers if s.max_model_len is not None]
         self._context = min(lengths, default=None)
         self._clients: list[subprocess.Popen[bytes]] = []
-        links = self._start_clients()
+        framed_sockets = self._start_clients()
         # What a server has no room for is held here: its connections are limited.
         router = Router([self._at_once] * len(servers), config.routing, spare=False)
-        super().__init__(links, router, config.silence_s, any_worker=True)
+        super().__init__(framed_sockets, router, config.silence_s, any_worker=True)
         self._retries = RETRIES
         self._end_ids = config.end_ids
         self._turns = itertools.count()
-        self._pieces = [[0] * len(servers) for _ in links]
-        self._turned_away = [[0] * len(servers) for _ in links]
+        self._pieces = [[0] * len(servers) for _ in framed_sockets]
+        self._turned_away = [[0] * len(servers) for _ in framed_sockets]
         self._steps, self._marks = Steps(), AnswerMarks()
         self.steps_made = 0
         self.cached_prompt_tokens = 0
@@ -185,7 +185,7 @@ class EndpointEngine(Driver):
         assert first_error is not None
         raise first_error
 
-    def _start_clients(self) -> list[Link]:
+    def _start_clients(self) -> list[FramedSocket]:
         config = self._config
         cores = len(psutil.Process().cpu_affinity() or [0])
         count = config.clients or max(1, min(_MAX_CLIENT_PROCESSES, cores // _CORES_PER_CLIENT))
@@ -217,19 +217,19 @@ class EndpointEngine(Driver):
             config.cache_salt,
             (self._servers[0].model, config.model),
         )
-        links: list[Link] = []
+        framed_sockets: list[FramedSocket] = []
         try:
             for _ in range(count):
-                links.append(self._start_client(config.log_file))
-                links[-1].send(worker_config)
+                framed_sockets.append(self._start_client(config.log_file))
+                framed_sockets[-1].send(worker_config)
         except OSError as error:
-            for link in links:
-                link.close()
+            for framed_socket in framed_sockets:
+                framed_socket.close()
             self._wait_for_clients()
             raise EngineError(f"a client process could not be started: {error}") from error
-        return links
+        return framed_sockets
 
-    def _start_client(self, log_file: Path | None) -> Link:
+    def _start_client(self, log_file: Path | None) -> FramedSocket:
         own_end, client_end = socket.socketpair()
         descriptor = client_end.fileno()
         command = [sys.executable, "-m", "mlperf_suite.features.servers.client", str(descriptor)]
@@ -238,7 +238,7 @@ class EndpointEngine(Driver):
                 command, pass_fds=[descriptor], stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         self._clients.append(process)
-        return Link(own_end)
+        return FramedSocket(own_end)
 
     def _wait_for_clients(self) -> None:
         """Wait until the clients ended, as each does when its link ends."""
@@ -252,8 +252,8 @@ class EndpointEngine(Driver):
     def _end_workers(self) -> None:
         for sampler in self._samplers:
             sampler.close()
-        for link in self._links:
-            link.end()
+        for framed_socket in self._framed_sockets:
+            framed_socket.end()
         self._wait_for_clients()
 
     def _try_out(self) -> None:
@@ -313,7 +313,7 @@ class EndpointEngine(Driver):
                 "tokens": "ids" if self._adapter.token_ids else "text",
                 "tokens_why": self._why,
                 "routing": config.routing,
-                "clients": len(self._links),
+                "clients": len(self._framed_sockets),
                 "requests_at_once": self._at_once,
                 "extra_headers": sorted(config.headers),
                 "key": "set" if config.key else "not set",
@@ -371,7 +371,7 @@ class EndpointEngine(Driver):
 
     def _silence(self, place: int) -> str | None:
         count = self._outstanding(place)
-        if not count or len(self._heartbeats) < len(self._links):
+        if not count or len(self._heartbeats) < len(self._framed_sockets):
             # A client that has not started yet asked nobody.
             return None
         # A client that beats four times a second is silent a little shorter than its servers.
@@ -552,7 +552,7 @@ class EndpointEngine(Driver):
 
         if not self._outstanding(place):
             self._signs[place] = time.monotonic()
-        worker = turn % len(self._links)
+        worker = turn % len(self._framed_sockets)
         self._ask(worker, place, lambda number: Post(number, place, body), pass_on)
 
 

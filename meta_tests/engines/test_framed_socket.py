@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.engines.framed_socket import Frames, Link, frame
+from mlperf_suite.engines.framed_socket import FrameDecoder, FramedSocket, frame
 from mlperf_suite.engines.messages import (
     AskHeartbeat,
     Drop,
@@ -31,7 +31,7 @@ messages = st.lists(
 def test_messages_arrive_as_they_were_sent_in_pieces_of_any_size(
     batches: list[list[ServerFirstTokens | Failure]], size: int
 ) -> None:
-    stream, frames = b"".join(map(frame, batches)), Frames()
+    stream, frames = b"".join(map(frame, batches)), FrameDecoder()
     batches_read = []
     for start in range(0, len(stream), size):
         batches_read += [from_worker.decode(c) for c in frames.feed(stream[start : start + size])]
@@ -40,37 +40,37 @@ def test_messages_arrive_as_they_were_sent_in_pieces_of_any_size(
 
 def test_an_end_that_takes_nothing_holds_up_nobody_who_does_not_wait() -> None:
     own_end, peer_end = socket.socketpair()
-    link, peer = Link(own_end), Link(peer_end)
+    framed_socket, peer = FramedSocket(own_end), FramedSocket(peer_end)
     failures = [Failure(number, "x" * 100_000, False) for number in range(40)]
     for failure in failures[:20]:
-        link.put(failure)
-    link.flush(wait=False)
+        framed_socket.put(failure)
+    framed_socket.flush(wait=False)
     for failure in failures[20:]:
-        link.put(failure)
-    sender = threading.Thread(target=link.flush, daemon=True)
+        framed_socket.put(failure)
+    sender = threading.Thread(target=framed_socket.flush, daemon=True)
     sender.start()
-    while not link._sending.locked():
+    while not framed_socket._sending.locked():
         """The thread waits for the other end soon."""
-    link.flush(wait=False)
+    framed_socket.flush(wait=False)
     taken: list[Failure] = []
     while len(taken) < len(failures):
         for content in peer.frames.feed(peer.socket.recv(1 << 20)):
             taken.append(msgspec.msgpack.decode(content, type=Failure))
     sender.join(60)
     assert taken == failures and not sender.is_alive()
-    link.close()
+    framed_socket.close()
     peer.close()
 
 
 def test_messages_are_sent_in_the_order_in_which_they_were_queued() -> None:
     own_end, peer_end = socket.socketpair()
-    link, peer = Link(own_end), Link(peer_end)
-    link.put(AskHeartbeat(1))
-    link.put(Drop())
-    link.send(AskHeartbeat(2))
+    framed_socket, peer = FramedSocket(own_end), FramedSocket(peer_end)
+    framed_socket.put(AskHeartbeat(1))
+    framed_socket.put(Drop())
+    framed_socket.send(AskHeartbeat(2))
     contents = [to_worker.decode(content) for content in peer.frames.feed(peer_end.recv(1000))]
     assert contents == [AskHeartbeat(1), Drop(), AskHeartbeat(2)]
     peer.close()
     with pytest.raises(OSError, match="Broken pipe"):
-        link.send(Drop())
-    link.close()
+        framed_socket.send(Drop())
+    framed_socket.close()
