@@ -77,10 +77,10 @@ def one_damage(tree: Tree, tally: Tally) -> Callable[[random.Random], None]:
         failures = [rule for rule, status in statuses.items() if status == "failed"]
         tally.cases[kind] += 1
         tally.rules[kind].update(failures)
-        for demand in expectations:
-            passed = all(statuses.get(rule, "passed") == "passed" for rule in demand.rules)
-            assert not (demand.rules and passed), (damage, sorted(demand.rules), failures)
-        if failures or any(demand.rules for demand in expectations):
+        for required in expectations:
+            passed = all(statuses.get(rule, "passed") == "passed" for rule in required.rules)
+            assert not (required.rules and passed), (damage, sorted(required.rules), failures)
+        if failures or any(required.rules for required in expectations):
             tally.seen[kind] += 1
         else:
             tally.harmless[", ".join(dict.fromkeys(e.harmless for e in expectations))] += 1

@@ -303,7 +303,7 @@ def _detail(file: Path, before: bytes, after: bytes) -> list[Demand]:
     new_entries = [entry for _, entry in new if entry is not None]
     log = {entry["key"]: entry["value"] for entry in old_entries}
     demands = _lines(old_entries, new_entries, log, mode, whole)
-    if any(demand.rules for demand in demands):
+    if any(required.rules for required in demands):
         # Rules that compare a log with itself do not judge one that is not whole.
         return demands
     by_key = {entry["key"]: entry for entry in new_entries}
@@ -312,8 +312,8 @@ def _detail(file: Path, before: bytes, after: bytes) -> list[Demand]:
         if key in by_key and by_key[key] != entry and not _is_message(key):
             demands += _changed(entry, by_key[key], log, mode)
     demands += _stamps(old_entries, new_entries, mode)
-    if sum(bool(demand.rules) for demand in demands) > _OF_ANOTHER_RUN:
-        rules = frozenset[str]().union(*(demand.rules for demand in demands))
+    if sum(bool(required.rules) for required in demands) > _OF_ANOTHER_RUN:
+        rules = frozenset[str]().union(*(required.rules for required in demands))
         return [Demand(rules | _in_mode(frozenset({"test_mode"}), mode))]
     return demands
 
@@ -356,8 +356,12 @@ def _changed(
             ),
             harmless("a line that no rule reads"),
         )
-        demand = judge(Value(key, old, new, log))
-        yield Demand(_in_mode(demand.rules, mode), demand.harmless) if demand.rules else demand
+        required = judge(Value(key, old, new, log))
+        yield (
+            Demand(_in_mode(required.rules, mode), required.harmless)
+            if required.rules
+            else required
+        )
     elif entry != new_entry:
         yield Demand(harmless="the place in LoadGen that wrote a line, and the thread")
 

@@ -128,8 +128,8 @@ def _speed(performance: PerformanceFigures, verdicts: Mapping[str, Verdict]) -> 
             shown_times |= {estimate_name: estimates[name]}
         rule = f"{name.lower()}_limit"
         limit = verdicts.get(rule) or verdicts.get(f"client_{rule}")
-        demand = f"; p99 {limit.required}" if limit else ""
-        yield Line(name, times_words(shown_times) + demand, limit.status if limit else "")
+        required = f"; p99 {limit.required}" if limit else ""
+        yield Line(name, times_words(shown_times) + required, limit.status if limit else "")
     if performance.goodput:
         yield Line("goodput", goodput_words(performance.goodput))
     # What is said of a success is no news.
@@ -182,9 +182,9 @@ def _rules(verdicts: Sequence[Verdict], room: int) -> list[Line]:
     """The rules that did not pass in about `room` lines; those for which it is not enough are named
     alone."""
     lines: list[Line] = []
-    for status, (head, demand, style) in _HEADS.items():
+    for status, (head, required, style) in _HEADS.items():
         waiting = _with_status(verdicts, status)
-        table = [Line(None, _row(head, "found", demand), style="head")]
+        table = [Line(None, _row(head, "found", required), style="head")]
         while waiting:
             block = _block(waiting[0], style)
             rest = 2 if len(waiting) > 1 else 0
@@ -214,9 +214,9 @@ def _block(verdict: Verdict, style: str) -> list[Line]:
     return [row, *(Line(None, line) for part in parts for line in fold.wrap(in_words(part)))]
 
 
-def _row(rule: str, value: str, demand: str) -> str:
+def _row(rule: str, value: str, required: str) -> str:
     widths = (_RULE, _FOUND, COLUMNS - _RULE - _FOUND - 2)
-    cells = zip((rule, in_words(value), in_words(demand)), widths, strict=True)
+    cells = zip((rule, in_words(value), in_words(required)), widths, strict=True)
     return " ".join(f"{_cut(cell, width):{width}}" for cell, width in cells).rstrip()
 
 

@@ -226,8 +226,8 @@ def _failures(run: BaselineRun) -> list[Words]:
             why = f" ({verdict.why})" if verdict.why else ""
             words = f"found {verdict.found}, required {verdict.required}{why}"
             rule = rule_named(verdict.rule)
-            demand = (f"({rule.sentence})",) if rule else ()
-            lines.append(Words(f"{run_name(run)}: {verdict.rule}: {words}", demand))
+            required = (f"({rule.sentence})",) if rule else ()
+            lines.append(Words(f"{run_name(run)}: {verdict.rule}: {words}", required))
     return lines
 
 

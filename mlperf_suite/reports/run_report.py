@@ -314,22 +314,22 @@ def _problems(summary: Summary) -> list[Block]:
     rest = [verdict for verdict in verdicts if verdict.status not in ("failed", "passed")]
     more = "other " if failures else ""
     return [
-        *demands(failures),
+        *requirements(failures),
         *([Points(lines)] if lines else []),
-        *demands(rest, f"What the {more}rules that did not pass require"),
+        *requirements(rest, f"What the {more}rules that did not pass require"),
     ]
 
 
-def demands(verdicts: Sequence[Verdict], fold: str = "") -> list[Table]:
+def requirements(verdicts: Sequence[Verdict], fold: str = "") -> list[Table]:
     """What was found, and what each rule demands, by which source, with the usual fix. `fold`: a
     title that opens the table."""
     records: list[dict[str, Cell]] = []
     for verdict in verdicts:
         rule, why = rule_named(verdict.rule), verdict.why
         asides = (f"Source: {rule.attribution}.", f"Usual fix: {rule.fix}") if rule else ()
-        demand = Words(rule.sentence if rule else why, (why if rule else "", *asides))
+        required = Words(rule.sentence if rule else why, (why if rule else "", *asides))
         record: dict[str, Cell] = {"rule": verdict.rule, "found": verdict.found}
-        records.append(record | {"required": verdict.required, "the rule": demand})
+        records.append(record | {"required": verdict.required, "the rule": required})
     return _rule_table(records, "wide", fold, folded=bool(fold))
 
 

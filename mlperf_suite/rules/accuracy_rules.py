@@ -35,7 +35,7 @@ _HEX_OF_A_TOKEN = (8, 16)
 
 @rule(
     "accuracy",
-    demand="LoadGen's entries at both ends",
+    required="LoadGen's entries at both ends",
     official=False,
     source="truncate_accuracy_log.py keeps 4,096 bytes of each end",
     fix="Cut LoadGen's own accuracy log with truncate_accuracy_log.py, once.",
@@ -74,7 +74,7 @@ def log_ends(run: RunFacts) -> Verdict:
 
 @rule(
     "accuracy",
-    demand="the reported tokens in each answer",
+    required="the reported tokens in each answer",
     official=False,
     source="LoadGen's logging.cc: data, token_data and token_count of an answer",
     fix="Report to LoadGen the tokens and the token count of the answer itself.",
@@ -137,7 +137,7 @@ _ROUNDED = 0.051
 
 @rule(
     "accuracy",
-    demand="figures that one set of answers can have",
+    required="figures that one set of answers can have",
     official=False,
     source="the definition of ROUGE; evaluate-accuracy.py of the benchmarks: tokens_per_sample",
     fix="Submit accuracy.txt as the official script wrote it.",
@@ -183,7 +183,7 @@ most 3 of 100 answers of an audit begin alike, and of a cut log none that are as
 @rule(
     "accuracy",
     *AUDIT_MODES,
-    demand="tokens of the model's vocabulary, for each sample its own",
+    required="tokens of the model's vocabulary, for each sample its own",
     official=False,
     source="LoadGen's logging.cc: data of an answer; vocab_size in the model's config.json",
     fix="Report to LoadGen the tokens that the model generated for each sample.",
@@ -323,8 +323,8 @@ def _judge_score(score: float, gate: ExpectedScore, *, strict: bool) -> Verdict:
     digits = ",.0f" if float(gate.value).is_integer() else ",.2f"
     if gate.high is None:
         return verdict(score >= low, f"{score:{digits}} {unit}", f"at least {low:{digits}} {unit}")
-    demand = f"{low:{digits}} to {gate.high:{digits}} {unit}"
-    return verdict(low <= score <= gate.high, f"{score:{digits}} {unit}", demand)
+    required = f"{low:{digits}} to {gate.high:{digits}} {unit}"
+    return verdict(low <= score <= gate.high, f"{score:{digits}} {unit}", required)
 
 
 METRICS: tuple[str, ...] = tuple(

@@ -47,7 +47,7 @@ def need_detail_log(run: RunFacts) -> None:
 
 
 @_every_audit(
-    demand="whole",
+    required="whole",
     source="compliance/TEST06, TEST07 and TEST09: run_verification.py reads the whole log",
     fix="Copy the audit's logs again without change; do not cut its accuracy log.",
 )
@@ -90,7 +90,7 @@ _SETTINGS = "audit.config's settings"
 
 
 @_every_audit(
-    demand=_SETTINGS,
+    required=_SETTINGS,
     source="compliance/TEST01, TEST06, TEST07 and TEST09: audit.config",
     fix="Put the audit's audit.config where LoadGen starts, and repeat the audit.",
     shortens=is_shortened,
@@ -108,7 +108,7 @@ def settings(run: RunFacts) -> Verdict:
 
 
 @_every_audit(
-    demand="PerformanceOnly",
+    required="PerformanceOnly",
     source="compliance/TEST01, TEST06, TEST07 and TEST09: mode in audit.config",
     fix="Repeat the audit as a performance run of its scenario.",
 )
@@ -119,7 +119,7 @@ def test_mode(run: RunFacts) -> Verdict:
 
 
 @_every_audit(
-    demand="0 errors",
+    required="0 errors",
     official=False,
     source="LoadGen's logging.cc: num_errors",
     fix="Read the error in the audit's mlperf_log_detail.txt, remove its cause and repeat "
@@ -157,12 +157,12 @@ def every_sample(run: RunFacts) -> Verdict:
     count = run.benchmark.samples_of(run.mode)
     samples = set(run.logs.accuracy.first_of_each())
     whole = samples == set(range(count))
-    value, demand = f"{len(samples):,} samples", f"{count:,} samples"
+    value, required = f"{len(samples):,} samples", f"{count:,} samples"
     each_logged = len(run.logs.accuracy.samples) >= audit_of(run).queries
     if not whole and each_logged and samples <= set(range(count)) and _may_be_drawn(run):
         why = f"the audit.config of {run.round.name} draws samples with replacement"
-        return not_judged(value, demand, why)
-    return verdict(whole, value, demand)
+        return not_judged(value, required, why)
+    return verdict(whole, value, required)
 
 
 def _may_be_drawn(run: RunFacts) -> bool:
@@ -191,13 +191,13 @@ def score(run: RunFacts) -> Verdict:
     if least is None:
         return not_judged("no figure", "a score", "the audit asks for none")
     name, limit = least
-    demand = f"{name} of at least {limit:g}"
+    required = f"{name} of at least {limit:g}"
     if name in run.figures_not_judged:
-        return not_judged("no figure", demand, run.figures_not_judged[name])
+        return not_judged("no figure", required, run.figures_not_judged[name])
     figure = (run.scores or {}).get(name)
     if figure is None:
-        return verdict(False, "no figure", demand)
-    return run.unless_unreferenced(verdict(figure >= limit, f"{figure:.3f}", demand))
+        return verdict(False, "no figure", required)
+    return run.unless_unreferenced(verdict(figure >= limit, f"{figure:.3f}", required))
 
 
 @rule(
@@ -215,14 +215,14 @@ def mean_tokens(run: RunFacts) -> Verdict:
     if limits is None:
         return not_judged("no figure", "a mean length", "the audit asks for none")
     low, high = limits
-    demand = f"{low:,.2f} to {high:,.2f} tokens"
+    required = f"{low:,.2f} to {high:,.2f} tokens"
     if run.text_alone:
-        return not_judged("no token ids from the engine", demand, TEXT_ALONE)
+        return not_judged("no token ids from the engine", required, TEXT_ALONE)
     lengths = [len(sample.token_ids) for sample in run.logs.accuracy.samples]
     if not lengths:
-        return verdict(False, "no answer", demand)
+        return verdict(False, "no answer", required)
     mean = sum(lengths) / len(lengths)
-    return run.unless_unreferenced(verdict(low <= mean <= high, f"{mean:,.2f} tokens", demand))
+    return run.unless_unreferenced(verdict(low <= mean <= high, f"{mean:,.2f} tokens", required))
 
 
 # TEST01
@@ -236,7 +236,7 @@ _SPEED_APART = 0.10
 
 
 @_comparing_audit(
-    demand="the accuracy run's answers",
+    required="the accuracy run's answers",
     source="compliance/TEST01: verify_accuracy.py; README.md, Part III",
     fix="Use the same engine settings in all runs, and repeat the audit after the accuracy run.",
 )
@@ -263,16 +263,16 @@ def same_answers(run: RunFacts) -> Verdict:
 
 def _as_accurate(run: RunFacts, found: str) -> Verdict:
     """By the accuracies of both runs, which are over the same samples if each was logged."""
-    (name, *_), demand = run.benchmark.metrics, f"all, or accuracies at most {_DELTA:.0%} apart"
+    (name, *_), required = run.benchmark.metrics, f"all, or accuracies at most {_DELTA:.0%} apart"
     other_scores = run.compared.scores if run.compared else None
     ours, theirs = ((scores or {}).get(name) for scores in (run.scores, other_scores))
     if not ours or theirs is None:
-        return verdict(False, found, demand, f"no {name} of both runs to compare")
+        return verdict(False, found, required, f"no {name} of both runs to compare")
     samples = set(run.logs.accuracy.first_of_each())
     if len(samples) != run.detail.number("qsl_reported_total_count"):
-        return verdict(False, found, demand, "not every sample was logged")
+        return verdict(False, found, required, "not every sample was logged")
     apart = abs(1 - theirs / ours)
-    return verdict(apart <= _DELTA, f"{found}, {name} {ours:.4f} and {theirs:.4f}", demand)
+    return verdict(apart <= _DELTA, f"{found}, {name} {ours:.4f} and {theirs:.4f}", required)
 
 
 @_comparing_audit(
@@ -282,16 +282,16 @@ def _as_accurate(run: RunFacts, found: str) -> Verdict:
 def same_rate(run: RunFacts) -> Verdict:
     """The audit is VALID, and its samples/s are within 10% of the performance run's."""
     need_detail_log(run)
-    demand = f"VALID, within {_SPEED_APART:.0%} of the performance run's"
-    rate = run.number("result_samples_per_second", demand)
+    required = f"VALID, within {_SPEED_APART:.0%} of the performance run's"
+    rate = run.number("result_samples_per_second", required)
     found = f"{run.detail['result_validity']}, {rate:,.4f} samples/s"
     other = run.compared.samples_per_s if run.compared else None
     if run.detail["result_validity"] != "VALID":
-        return verdict(False, found, demand)
+        return verdict(False, found, required)
     if other is None:
-        return not_judged(found, demand, "no rate of a performance run")
+        return not_judged(found, required, "no rate of a performance run")
     apart = abs(rate - other) <= _SPEED_APART * other
-    return verdict(apart, found, f"{demand} {other:,.4f}")
+    return verdict(apart, found, f"{required} {other:,.4f}")
 
 
 @_comparing_audit(
@@ -321,30 +321,30 @@ def verified(run: RunFacts) -> Verdict:
     second such file, on performance.
     """
     file, second = audit_of(run).verified_in, audit_of(run).also_verified_in
-    demand = f"TEST PASS in {f'{file} and {second}' if second else file}"
+    required = f"TEST PASS in {f'{file} and {second}' if second else file}"
     text = run.submitted.verify_txt if run.submitted else None
     if text is None:
-        return verdict(False, f"no {file}", demand)
+        return verdict(False, f"no {file}", required)
     others = run.submitted.verify_others if run.submitted else ()
     if second and not any("TEST PASS" in other for other in others):
-        return verdict(False, f"no TEST PASS in {second}", demand)
+        return verdict(False, f"no TEST PASS in {second}", required)
     if "TEST PASS" not in text:
-        return _by_accuracies(run, demand) if second else verdict(False, "no TEST PASS", demand)
+        return _by_accuracies(run, required) if second else verdict(False, "no TEST PASS", required)
     fault = verification_fault(run)
-    return verdict(not fault, fault or "TEST PASS", demand)
+    return verdict(not fault, fault or "TEST PASS", required)
 
 
-def _by_accuracies(run: RunFacts, demand: str) -> Verdict:
+def _by_accuracies(run: RunFacts, required: str) -> Verdict:
     """Of answers that differ, by the accuracies of both runs (README.md of TEST01, Part III)."""
     name = run.benchmark.metrics[0]
     texts = run.submitted.accuracy_txts if run.submitted else ()
     scores = [parse_accuracy_txt(text).scores.get(name) for text in texts]
     ours, theirs = scores if len(scores) == len(PART_III) else (None, None)
     if not ours or not theirs:
-        return verdict(False, f"no TEST PASS, and no {name} in {' and '.join(PART_III)}", demand)
+        return verdict(False, f"no TEST PASS, and no {name} in {' and '.join(PART_III)}", required)
     found = f"no TEST PASS, {name} {ours:.4f} and {theirs:.4f}"
     apart = abs(1 - ours / theirs)
-    return verdict(apart <= _DELTA, found, f"{demand}, or accuracies at most {_DELTA:.0%} apart")
+    return verdict(apart <= _DELTA, found, f"{required}, or accuracies at most {_DELTA:.0%} apart")
 
 
 PART_III = ("baseline_accuracy.txt", "compliance_accuracy.txt")

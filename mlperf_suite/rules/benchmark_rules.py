@@ -64,11 +64,11 @@ def benchmark_known(facts: BenchmarkFacts) -> Verdict:
 )
 def benchmark_of_round(facts: BenchmarkFacts) -> Verdict:
     """The round offers the benchmark."""
-    demand = f"a benchmark of {facts.round.name}"
+    required = f"a benchmark of {facts.round.name}"
     rounds = facts.benchmark.rounds if facts.benchmark else facts.rounds
     if rounds is None:
-        return not_judged(facts.name, demand, "the benchmark is not known")
-    return verdict(facts.round.name in rounds, f"{facts.name}, of {', '.join(rounds)}", demand)
+        return not_judged(facts.name, required, "the benchmark is not known")
+    return verdict(facts.round.name in rounds, f"{facts.name}, of {', '.join(rounds)}", required)
 
 
 @rule(
@@ -108,13 +108,13 @@ def required_scenarios(facts: BenchmarkFacts) -> Verdict:
     if facts.benchmark is None:
         return not_judged(facts.name, "required scenarios", "the benchmark is not known")
     groups = facts.benchmark.required
-    demand = " and ".join(" or ".join(group) for group in groups)
+    required = " and ".join(" or ".join(group) for group in groups)
     scenarios = ", ".join(facts.scenarios) or "none"
     if facts.division == "open":
         return verdict(True, scenarios, "none in the open division")
     if not facts.whole:
-        return not_judged(scenarios, demand, "only a part of the benchmark was given")
+        return not_judged(scenarios, required, "only a part of the benchmark was given")
     present = {name.lower() for name in facts.scenarios}
     absent = [g for g in groups if not present & {name.lower() for name in g}]
     why = "; ".join(f"no {' or '.join(group)}" for group in absent)
-    return verdict(not absent, scenarios, demand, why)
+    return verdict(not absent, scenarios, required, why)

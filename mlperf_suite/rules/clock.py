@@ -14,7 +14,7 @@ from mlperf_suite.rules.verdict import Verdict, VerdictError, not_judged, verdic
 
 clock_rule = partial(
     rule,
-    demand="as CLOCK_MONOTONIC_RAW, to 0.1% and 2 ms",
+    required="as CLOCK_MONOTONIC_RAW, to 0.1% and 2 ms",
     official=False,
     source="LoadGen's sources: its timer is high_resolution_clock, the system's clock",
     fix="Stop what sets the system's clock, or let it finish, then repeat the run.",

@@ -207,26 +207,26 @@ class RunFacts(Facts):
         if not self.log_is_whole:
             raise VerdictError(not_judged("a log that is not whole", why="the log is not whole"))
 
-    def need_detail(self, demand: str = "") -> None:
+    def need_detail(self, required: str = "") -> None:
         """Raises VerdictError, not judged, if there is no detail log: the rule on whole logs fails
         that."""
         if DETAIL not in self.logs.files and not self.detail.values:
             path = "/".join((*self.logs.folder.parts[-2:], DETAIL))
-            raise VerdictError(not_judged("nothing", demand, f"no {path} that can be read"))
+            raise VerdictError(not_judged("nothing", required, f"no {path} that can be read"))
 
-    def number(self, key: str, demand: str = "") -> float:
-        """A number. `demand`: what the verdict requires if there is none."""
+    def number(self, key: str, required: str = "") -> float:
+        """A number. `required`: what the verdict requires if there is none."""
         number = self.detail.number(key)
         if number is None:
-            raise failure(self.present(key, demand), demand, f"{key} is no number")
+            raise failure(self.present(key, required), required, f"{key} is no number")
         return number
 
-    def present(self, key: str, demand: str = "") -> object:
+    def present(self, key: str, required: str = "") -> object:
         """Any value."""
         value = self.detail[key]
-        self.need_detail(demand)
+        self.need_detail(required)
         if value is None:
-            raise absent(key, demand)
+            raise absent(key, required)
         return value
 
     def amount(self, key: str) -> float:
@@ -263,9 +263,9 @@ def version_numbers(version: str) -> tuple[int, int, int] | None:
     return (int(numbers[1]), int(numbers[2]), int(numbers[3] or 0)) if numbers else None
 
 
-def absent(key: str, demand: str = "") -> VerdictError:
+def absent(key: str, required: str = "") -> VerdictError:
     """To be raised: the detail log lacks a key."""
-    return failure("nothing", demand, f"{key} is not in the detail log")
+    return failure("nothing", required, f"{key} is not in the detail log")
 
 
 def find_reference(

@@ -23,7 +23,7 @@ class KeptRunFacts(Facts):
 
 @rule(
     "kept_run",
-    demand="as the session recorded them",
+    required="as the session recorded them",
     official=False,
     source="checksums.json, which the session wrote beside its results",
     fix="Judge the folder as the session left it.",

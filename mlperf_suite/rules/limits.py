@@ -55,16 +55,16 @@ def latency_limit(run: RunFacts) -> Verdict:
     """Where no tokens are counted, the latency at p99 is at most the scenario's limit."""
     # The checker refuses a latency above the limit, and of TTFT and TPOT one at the limit too.
     limit_ms = run.scenario.limits["latency"]
-    demand = f"at most {time_words(limit_ms, exact=True)}"
-    latency_ms = run.number("result_99.00_percentile_latency_ns", demand) / 1e6
-    return verdict(0 <= latency_ms <= limit_ms, time_words(latency_ms, exact=True), demand)
+    required = f"at most {time_words(limit_ms, exact=True)}"
+    latency_ms = run.number("result_99.00_percentile_latency_ns", required) / 1e6
+    return verdict(0 <= latency_ms <= limit_ms, time_words(latency_ms, exact=True), required)
 
 
 def _below(run: RunFacts, key: str, name: str) -> Verdict:
     limit_ms = run.scenario.limits[name]
-    demand = f"below {time_words(limit_ms, exact=True)}"
-    latency_ms = run.number(key, demand) / 1e6
-    return verdict(0 <= latency_ms < limit_ms, time_words(latency_ms, exact=True), demand)
+    required = f"below {time_words(limit_ms, exact=True)}"
+    latency_ms = run.number(key, required) / 1e6
+    return verdict(0 <= latency_ms < limit_ms, time_words(latency_ms, exact=True), required)
 
 
 @_performance_rule(
@@ -76,10 +76,10 @@ def _below(run: RunFacts, key: str, name: str) -> Verdict:
 def latency_targets(run: RunFacts) -> Verdict:
     """Early stopping was decided with the scenario's latency limits, or tighter ones."""
     limits = run.scenario.limits
-    demand = _times(limits, "at most ")
-    targets = {name: run.number(LIMIT_KEYS[name], demand) / 1e6 for name in limits}
+    required = _times(limits, "at most ")
+    targets = {name: run.number(LIMIT_KEYS[name], required) / 1e6 for name in limits}
     ok = all(0 < targets[name] <= limit for name, limit in limits.items())
-    return verdict(ok, _times(targets), demand)
+    return verdict(ok, _times(targets), required)
 
 
 def _times(in_ms: Mapping[str, float], before: str = "") -> str:
@@ -98,9 +98,9 @@ def _times(in_ms: Mapping[str, float], before: str = "") -> str:
 def target_percentile(run: RunFacts) -> Verdict:
     """Latencies are judged at the scenario's percentile: Server's 99th, SingleStream's 90th."""
     percentile = 0.9 if run.scenario.name == "SingleStream" else 0.99
-    demand = f"{percentile:.0%}"
-    value = run.number("effective_target_latency_percentile", demand)
-    return verdict(value == percentile, f"{value * 100:g}%", demand)
+    required = f"{percentile:.0%}"
+    value = run.number("effective_target_latency_percentile", required)
+    return verdict(value == percentile, f"{value * 100:g}%", required)
 
 
 # Length
@@ -119,9 +119,9 @@ SINGLE_STREAM_MIN_QUERIES = 1024
 )
 def min_duration(run: RunFacts) -> Verdict:
     """The run is set to last at least ten minutes."""
-    demand = f"at least {time_words(MIN_DURATION_MS, exact=True)}"
-    value_ms = run.number("effective_min_duration_ms", demand)
-    return verdict(value_ms >= MIN_DURATION_MS, time_words(value_ms, exact=True), demand)
+    required = f"at least {time_words(MIN_DURATION_MS, exact=True)}"
+    value_ms = run.number("effective_min_duration_ms", required)
+    return verdict(value_ms >= MIN_DURATION_MS, time_words(value_ms, exact=True), required)
 
 
 @_performance_rule(
@@ -149,7 +149,7 @@ def offline_samples_per_query(run: RunFacts) -> Verdict:
 
 
 @_performance_rule(
-    demand="met",
+    required="met",
     source="Inference rules, Early Stopping Criterion; submission checker, latency_check",
     fix="Run longer, or lower --server-target-qps, so that enough queries are within the limits.",
     scenarios=ONE_BY_ONE,
@@ -191,9 +191,9 @@ def min_queries(run: RunFacts) -> Verdict:
 
 
 def _at_least(run: RunFacts, key: str, least: float, unit: str) -> Verdict:
-    demand = f"at least {least:,} {unit}"
-    number = run.number(key, demand)
-    return verdict(number >= least, f"{number:,} {unit}", demand)
+    required = f"at least {least:,} {unit}"
+    number = run.number(key, required)
+    return verdict(number >= least, f"{number:,} {unit}", required)
 
 
 # The client between LoadGen and a remote server
@@ -247,12 +247,12 @@ def client_bound(run: RunFacts) -> Verdict:
     the answer's until LoadGen is told; Offline has no limit on it. There, requests may wait while
     the servers have more than they work on at once; not judged if that is not known.
     """
-    demand = f"below {_percent(FULL_SHARE)} of a core"
+    required = f"below {_percent(FULL_SHARE)} of a core"
     if run.scenario.loadgen_scenario != "Offline":
-        demand += f", send and receive delay at most {MAX_DELAY_MS:g} ms at p99"
+        required += f", send and receive delay at most {MAX_DELAY_MS:g} ms at p99"
     remote = run.in_session.remote
     if remote is None:
-        return verdict(True, "no client: the engine is in this process", demand)
+        return verdict(True, "no client: the engine is in this process", required)
     client = remote.client
     limits = client_limits(client, run.scenario)
     figures = f"{_percent(client.busy_share)} of a core, send {_ms(client.out_ms)}, receive "
@@ -260,8 +260,8 @@ def client_bound(run: RunFacts) -> Verdict:
     if client.waited_for_room and client.servers_full is None and not limits:
         waited = f"{client.waited_for_room:,} requests waited in the client"
         why = f"{waited}, and the servers do not report whether they had room: --endpoint-requests"
-        return not_judged(figures, demand, why)
-    return verdict(not limits, figures, demand, "; ".join(limits))
+        return not_judged(figures, required, why)
+    return verdict(not limits, figures, required, "; ".join(limits))
 
 
 def _percent(share: float) -> str:

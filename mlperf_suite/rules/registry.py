@@ -61,7 +61,7 @@ class Rule(Scope):
     """One demand on one subject, and the runs that it applies to.
 
     `check` returns a verdict, or raises VerdictError. `source`: where the rule comes from. `fix`:
-    the usual fix, in one line. `demand`: what verdicts require where the check does not say it.
+    the usual fix, in one line. `required`: what verdicts require where the check does not say it.
     `official`: it is MLPerf's own rule, not only the suite's. `whole_log`: it compares a log with
     itself, so a damaged or truncated one is not judged: the rule on whole logs fails it.
     `shortens`: smoke relaxes it.
@@ -72,7 +72,7 @@ class Rule(Scope):
     check: Callable[[Any], Verdict]
     source: str
     fix: str
-    demand: str = ""
+    required: str = ""
     official: bool = True
     whole_log: bool = False
     shortens: Relaxation = False
@@ -116,7 +116,7 @@ class Rule(Scope):
     def judge(self, facts: Facts) -> Verdict:
         judgement = self._checked(facts)
         judgement = replace(
-            judgement, rule=self.name, required=judgement.required or in_words(self.demand)
+            judgement, rule=self.name, required=judgement.required or in_words(self.required)
         )
         if judgement.status == "failed" and self._is_relaxed(facts):
             return replace(judgement, status="shortened", why="shortened for smoke")

@@ -55,11 +55,11 @@ def sample_count(run: RunFacts) -> Verdict:
 
 def _answers_issued(run: RunFacts) -> float:
     """The answers of which LoadGen samples those that it logs. Raises VerdictError."""
-    answers, demand = 1.0, f"{_SAMPLES_LOGGED} samples"
+    answers, required = 1.0, f"{_SAMPLES_LOGGED} samples"
     for key in ("generated_query_count", "generated_samples_per_query"):
-        count = run.number(key, demand)
+        count = run.number(key, required)
         if count < 1:
-            raise failure(f"{key} {count}", demand)
+            raise failure(f"{key} {count}", required)
         answers *= count
     return answers
 
@@ -108,7 +108,7 @@ def _each_answer(run: RunFacts, ok: Callable[[LoggedSample], bool]) -> Verdict:
 
 
 @_test06_rule(
-    demand="the first token reported in each answer",
+    required="the first token reported in each answer",
     source="compliance/TEST06: run_verification.py, first token check",
     fix="Report to LoadGen the first token of the answer itself.",
     scenarios=ONE_BY_ONE,
@@ -127,7 +127,7 @@ def first_token(run: RunFacts) -> Verdict:
 
 
 @_test06_rule(
-    demand="at most one EOS at the end of each answer",
+    required="at most one EOS at the end of each answer",
     source="compliance/TEST06: run_verification.py, EOS check",
     fix="Stop at the first EOS, and strip the EOS tokens that pad an answer.",
 )
@@ -147,7 +147,7 @@ def eos(run: RunFacts) -> Verdict:
 
 
 @_test06_rule(
-    demand="the reported number of tokens in each answer",
+    required="the reported number of tokens in each answer",
     source="compliance/TEST06: run_verification.py, sample length check",
     fix="Report to LoadGen as many tokens as the answer has.",
 )

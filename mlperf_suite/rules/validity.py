@@ -22,7 +22,7 @@ where there is no wheel of it: on Linux for ARM."""
 
 @rule(
     "performance",
-    demand="VALID",
+    required="VALID",
     source="Inference rules, Benchmarks; result_validity in the detail log",
     fix="Follow LoadGen's advice in result_invalid_reason: a lower --server-target-qps, or "
     "a longer run.",
@@ -40,7 +40,7 @@ def result_valid(run: RunFacts) -> Verdict:
 @rule(
     "performance",
     "accuracy",
-    demand="whole",
+    required="whole",
     source="submission checker, loadgen_parser.py: every line is an MLLOG entry",
     fix="Copy LoadGen's logs again without change; repeat the run if it was interrupted.",
 )
@@ -66,7 +66,7 @@ def whole_log_verdict(run: RunFacts) -> Verdict:
 @rule(
     "performance",
     "accuracy",
-    demand="0 errors",
+    required="0 errors",
     source="submission checker, loadgen_errors_check",
     fix="Read the error in mlperf_log_detail.txt, remove its cause and repeat the run.",
 )
@@ -117,9 +117,9 @@ def mode_verdict(run: RunFacts) -> Verdict:
 def result_reported(run: RunFacts) -> Verdict:
     """The log contains the scenario's metric."""
     key, unit = run.scenario.metric, run.scenario.metric_unit
-    demand = f"more than 0 {unit}"
-    figure = run.number(key, demand)
-    return verdict(figure > 0, f"{figure:,} {unit}", demand)
+    required = f"more than 0 {unit}"
+    figure = run.number(key, required)
+    return verdict(figure > 0, f"{figure:,} {unit}", required)
 
 
 @rule(
@@ -136,20 +136,20 @@ def every_sample(run: RunFacts) -> Verdict:
     A submission's log is cut, so there the number of answers that were scored counts.
     """
     count = run.number(run.detail.accuracy_count_key, "every sample")
-    demand = f"{count:,} samples"
+    required = f"{count:,} samples"
     if run.submitted is None:
         samples = run.logs.accuracy.first_of_each()
         whole = len(samples) == count and all(0 <= index < count for index in samples)
-        return verdict(whole, f"{len(samples):,} samples", demand)
+        return verdict(whole, f"{len(samples):,} samples", required)
     name = run.benchmark.counted_as
     scored = (run.scores or {}).get(name)
     if scored is None and run.scores and name == COUNTED_IN_A_SENTENCE:
-        return not_judged("nothing", demand, "accuracy.txt need not say how many were scored")
+        return not_judged("nothing", required, "accuracy.txt need not say how many were scored")
     if run.scores is None and run.no_score_reason:
-        return not_judged("nothing", demand, run.no_score_reason)
+        return not_judged("nothing", required, run.no_score_reason)
     if scored is None:
-        return verdict(False, "nothing", demand, f"accuracy.txt has no {name}")
-    return verdict(scored == count, f"{scored:,.0f} samples", demand)
+        return verdict(False, "nothing", required, f"accuracy.txt has no {name}")
+    return verdict(scored == count, f"{scored:,.0f} samples", required)
 
 
 @rule(
@@ -161,9 +161,9 @@ def every_sample(run: RunFacts) -> Verdict:
 def whole_dataset(run: RunFacts) -> Verdict:
     """The accuracy run uses the benchmark's whole data set."""
     size = run.benchmark.samples_of("accuracy")
-    demand = f"{size:,} samples"
-    count = run.number(run.detail.accuracy_count_key, demand)
-    return verdict(count == size, f"{count:,} samples", demand)
+    required = f"{size:,} samples"
+    count = run.number(run.detail.accuracy_count_key, required)
+    return verdict(count == size, f"{count:,} samples", required)
 
 
 def _departs_in_length_alone(run: RunFacts) -> bool:
@@ -177,7 +177,7 @@ def _departs_in_length_alone(run: RunFacts) -> bool:
 @rule(
     "performance",
     "accuracy",
-    demand="as the benchmark specifies",
+    required="as the benchmark specifies",
     source="the benchmark's reference implementation; Inference rules, LoadGen Operation "
     "(no caching of queries)",
     fix="Leave --max-new-tokens at its default, and turn prefix caching, and speculative decoding "
@@ -221,11 +221,11 @@ def cached_prompt_tokens(run: RunFacts) -> Verdict:
 
 def cached_tokens_verdict(count: int | None) -> Verdict:
     """Whether no prompt token came from a cache. `count`: the engine's, None if it has none."""
-    demand = "0 prompt tokens from a cache"
+    required = "0 prompt tokens from a cache"
     if count is None:
         why = "the engine does not say whether prompts were answered from a prefix cache"
-        return not_judged("no count", demand, why)
-    return verdict(count == 0, f"{count:,} prompt tokens from a cache", demand)
+        return not_judged("no count", required, why)
+    return verdict(count == 0, f"{count:,} prompt tokens from a cache", required)
 
 
 @rule(
@@ -244,13 +244,13 @@ def seeds(run: RunFacts) -> Verdict:
         # A float may compare equal to a seed.
         if type(values[name]) is not int or values[name] != seed
     ]
-    demand = f"the seeds of {run.round.name}"
+    required = f"the seeds of {run.round.name}"
     if not wrong:
-        return verdict(True, demand, demand)
+        return verdict(True, required, required)
     their_round = round_of_seeds(values)
     if their_round:
-        return verdict(False, f"the seeds of {their_round.name}", demand)
-    return verdict(False, ", ".join(f"{name} {values[name]}" for name in wrong), demand)
+        return verdict(False, f"the seeds of {their_round.name}", required)
+    return verdict(False, ", ".join(f"{name} {values[name]}" for name in wrong), required)
 
 
 @rule(
@@ -288,7 +288,7 @@ def _is_true(run: RunFacts, key: str) -> Verdict:
 
 @rule(
     "accuracy",
-    demand="a line hash=<64 hex digits>",
+    required="a line hash=<64 hex digits>",
     source="submission checker, accuracy_result_check; truncate_accuracy_log.py",
     fix="Cut the accuracy log with truncate_accuracy_log.py, which writes the hash.",
     divisions=CLOSED,
@@ -305,7 +305,7 @@ def hash(run: RunFacts) -> Verdict:
 
 @rule(
     "accuracy",
-    demand=f"at most {MAX_ACCURACY_LOG_BYTES:,} bytes",
+    required=f"at most {MAX_ACCURACY_LOG_BYTES:,} bytes",
     source="submission checker, accuracy_json_check: MAX_ACCURACY_LOG_SIZE",
     fix="Cut the accuracy log with truncate_accuracy_log.py before submitting.",
     submitted_only=True,
@@ -321,7 +321,7 @@ def log_is_cut(run: RunFacts) -> Verdict:
 @rule(
     "performance",
     "accuracy",
-    demand="no local change",
+    required="no local change",
     source="Inference rules, LoadGen Operation: LoadGen is compiled from a tagged revision",
     fix="Install the released mlcommons_loadgen, or build it from a clean checkout.",
 )
@@ -340,7 +340,7 @@ def loadgen_unmodified(run: RunFacts) -> Verdict:
 
 @rule(
     "performance",
-    demand="accuracy passed",
+    required="accuracy passed",
     source="Inference rules, Constraints for the Closed division: a result reaches the quality "
     "target",
     fix="Make the accuracy run of the same system, and first fix what fails there.",

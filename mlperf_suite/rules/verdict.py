@@ -107,23 +107,23 @@ def _without_zeros(number: str) -> str:
     return number.rstrip("0").rstrip(".") if "." in number else number
 
 
-# For a rule: its name is added, and its own demand where none is given.
+# For a rule: its name is added, and what it requires where none is given.
 
 
-def verdict(ok: bool, value: object, demand: object = "", why: object = "") -> Verdict:
-    """Passed or failed. `value`: what was found. `demand`: what is required."""
+def verdict(ok: bool, value: object, required: object = "", why: object = "") -> Verdict:
+    """Passed or failed. `value`: what was found. `required`: what is required."""
     status: Status = "passed" if ok else "failed"
-    return Verdict("", status, in_words(value), in_words(demand), in_words(why))
+    return Verdict("", status, in_words(value), in_words(required), in_words(why))
 
 
-def not_judged(value: object, demand: object = "", why: object = "") -> Verdict:
+def not_judged(value: object, required: object = "", why: object = "") -> Verdict:
     """`why`: what is missing for a judgement."""
-    return Verdict("", "not judged", in_words(value), in_words(demand), in_words(why))
+    return Verdict("", "not judged", in_words(value), in_words(required), in_words(why))
 
 
-def failure(value: object, demand: object = "", why: object = "") -> VerdictError:
+def failure(value: object, required: object = "", why: object = "") -> VerdictError:
     """To be raised: the rule fails."""
-    return VerdictError(verdict(False, value, demand, why))
+    return VerdictError(verdict(False, value, required, why))
 
 
 def set_aside(verdicts: Sequence[Verdict], why: str) -> list[Verdict]:

@@ -42,7 +42,7 @@ HEAD = Node("3", "control", "10.0.0.3", 0, 8)
 
 
 @pytest.mark.parametrize(
-    ("demand", "expected"),
+    ("placement_request", "expected"),
     [
         # An engine for each GPU or group of them, and none on the control node.
         (PlacementRequest(), [8, 4, 0]),
@@ -56,10 +56,10 @@ HEAD = Node("3", "control", "10.0.0.3", 0, 8)
     ],
 )
 def test_replicas_are_placed_on_the_nodes_gpus(
-    demand: PlacementRequest, expected: list[int]
+    placement_request: PlacementRequest, expected: list[int]
 ) -> None:
     nodes = [EIGHT, FOUR, HEAD]
-    seats = place(nodes, demand)
+    seats = place(nodes, placement_request)
     assert [sum(seat.node == node for seat in seats) for node in nodes] == expected
 
 
@@ -70,16 +70,16 @@ def test_nodes_that_are_named_are_taken_in_that_order() -> None:
 
 def test_without_gpus_a_node_has_one_replica_with_all_its_cores() -> None:
     two = [replace(HEAD, id="1", name="x"), replace(HEAD, id="2", name="y")]
-    for demand, cores in (
+    for placement_request, cores in (
         (PlacementRequest(), [("x", 8), ("y", 8)]),
         (PlacementRequest(3), [("x", 4), ("x", 4), ("y", 8)]),
         (PlacementRequest(cpus=4), [("x", 4), ("x", 4), ("y", 4), ("y", 4)]),
     ):
-        assert [(seat.node.name, seat.cpus) for seat in place(two, demand)] == cores
+        assert [(seat.node.name, seat.cpus) for seat in place(two, placement_request)] == cores
 
 
 @pytest.mark.parametrize(
-    ("demand", "line"),
+    ("placement_request", "line"),
     [
         (PlacementRequest(13), r"13 replicas of 1 GPU each.*node node-a \(10.0.0.1\) 8 \(8 GPUs\)"),
         (PlacementRequest(1, 16), "1 replica of 16 GPUs each"),
@@ -92,9 +92,11 @@ def test_without_gpus_a_node_has_one_replica_with_all_its_cores() -> None:
         (PlacementRequest(4, nodes=parse_nodes("node-b:2")), "replica nodes ask for 2"),
     ],
 )
-def test_what_does_not_fit_is_said_in_a_line(demand: PlacementRequest, line: str) -> None:
+def test_what_does_not_fit_is_said_in_a_line(
+    placement_request: PlacementRequest, line: str
+) -> None:
     with pytest.raises(EngineError, match=line):
-        place([EIGHT, FOUR], demand)
+        place([EIGHT, FOUR], placement_request)
 
 
 @given(
@@ -122,9 +124,9 @@ def test_no_node_has_more_than_its_gpus(
 
 
 def test_a_mapping_is_read_as_it_is_written() -> None:
-    demand = parse_nodes("a.b-0:2,b")
-    assert demand == (NodeShare("a.b-0", 2), NodeShare("b"))
-    assert nodes_text(demand) == "a.b-0:2,b"
+    placement_request = parse_nodes("a.b-0:2,b")
+    assert placement_request == (NodeShare("a.b-0", 2), NodeShare("b"))
+    assert nodes_text(placement_request) == "a.b-0:2,b"
 
 
 @pytest.mark.parametrize("text", ["", "a,", "a:0", "a:x", ":2", "a:1,a"])

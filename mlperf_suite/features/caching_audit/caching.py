@@ -42,7 +42,7 @@ _CLOCKS_DIFFER = "PerfClock and system_clock differ by more than 1%"
 
 
 @_caching_rule(
-    demand=f"at most {MAX_SPEEDUP:.0%} faster, by the suite's own audit",
+    required=f"at most {MAX_SPEEDUP:.0%} faster, by the suite's own audit",
     fix="Turn off every cache of answers and prefixes, in the engine, the server and any proxy.",
 )
 def speed(run: CachingFacts) -> Verdict:
@@ -71,37 +71,37 @@ def prompt_tokens(run: CachingFacts) -> Verdict:
 def samples(run: CachingFacts) -> Verdict:
     """LoadGen alternately issued one sample repeatedly, and different samples once each."""
     audit = run.caching
-    demand = f"{audit.at_once} times one sample, and {audit.at_once} samples once, by turns"
+    required = f"{audit.at_once} times one sample, and {audit.at_once} samples once, by turns"
     for number, block in enumerate(audit.blocks, 1):
         indices = [sample.index for sample in block.logs.accuracy.samples]
         order = [0] * audit.at_once if block.kind == "same" else list(range(audit.at_once))
         if sorted(indices) != order:
             counts = f"{len(indices)} answers to {len(set(indices))} samples"
-            return verdict(False, f"block {number} ({block.kind}): {counts}", demand)
+            return verdict(False, f"block {number} ({block.kind}): {counts}", required)
     kinds = [{a.kind, b.kind} for a, b in zip(audit.blocks[::2], audit.blocks[1::2], strict=False)]
     whole = len(audit.blocks) == 2 * len(kinds) >= 2 * LOOKS[0]
     by_turns = whole and all(kind == {"mix", "same"} for kind in kinds)
-    return verdict(by_turns, demand if by_turns else f"{len(audit.blocks)} blocks", demand)
+    return verdict(by_turns, required if by_turns else f"{len(audit.blocks)} blocks", required)
 
 
 @_caching_rule(fix="Let the server honour max_tokens and min_tokens, and repeat the audit.")
 def answers(run: CachingFacts) -> Verdict:
     """Every answer of the audit has the same length, so that all blocks do the same work."""
-    demand = f"{ANSWER_TOKENS} tokens each"
+    required = f"{ANSWER_TOKENS} tokens each"
     logs = (block.logs.accuracy for block in run.caching.blocks)
     lengths = {len(sample.token_ids) for log in logs for sample in log.samples}
     if lengths == {ANSWER_TOKENS}:
-        return verdict(True, demand, demand)
+        return verdict(True, required, required)
     words = f"{min(lengths)} to {max(lengths)} tokens" if lengths else "no answer"
     if run.text_alone and lengths:
-        return not_judged(words, demand, "the server returns text only: its tokens are not known")
-    return verdict(False, words, demand)
+        return not_judged(words, required, "the server returns text only: its tokens are not known")
+    return verdict(False, words, required)
 
 
 @_caching_rule(fix="Repeat the audit; remove other audit.config files from LoadGen's folder.")
 def settings(run: CachingFacts) -> Verdict:
     """Each block was a performance run of this scenario under the audit's settings."""
-    demand = "the audit's settings"
+    required = "the audit's settings"
     for number, block in enumerate(run.caching.blocks, 1):
         values = {
             **(SAME if block.kind == "same" else MIX).of(run.caching.at_once).effective,
@@ -111,8 +111,8 @@ def settings(run: CachingFacts) -> Verdict:
         detail = block.logs.detail
         for key, value in values.items():
             if type(detail[key]) is not type(value) or detail[key] != value:
-                return verdict(False, f"block {number}: {key} {detail[key]}", demand)
-    return verdict(True, demand, demand)
+                return verdict(False, f"block {number}: {key} {detail[key]}", required)
+    return verdict(True, required, required)
 
 
 @_caching_rule(fix="Repeat the audit without interrupting it.")

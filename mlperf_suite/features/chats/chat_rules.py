@@ -192,19 +192,19 @@ def calling_no_reasoning(run: ChatFacts) -> Verdict:
 def context_length(run: ChatFacts) -> Verdict:
     """The server's context holds 32,768 tokens."""
     assert run.benchmark.workload is not None and run.benchmark.workload.context is not None
-    demand = f"at least {run.benchmark.workload.context:,} tokens"
+    required = f"at least {run.benchmark.workload.context:,} tokens"
     if run.context is None:
-        return not_judged("a context that the server does not tell", demand)
-    return verdict(run.context >= run.benchmark.workload.context, f"{run.context:,}", demand)
+        return not_judged("a context that the server does not tell", required)
+    return verdict(run.context >= run.benchmark.workload.context, f"{run.context:,}", required)
 
 
 def _counts(run: ChatFacts) -> Verdict:
-    demand = "the same counts"
+    required = "the same counts"
     if run.miscounted is None:
-        return not_judged("no counts", demand, "the server reports no usage")
+        return not_judged("no counts", required, "the server reports no usage")
     if run.miscounted:
-        return verdict(False, f"{len(run.miscounted)} answers: {run.miscounted[0]}", demand)
-    return verdict(True, f"{run.answered:,} answers counted alike", demand)
+        return verdict(False, f"{len(run.miscounted)} answers: {run.miscounted[0]}", required)
+    return verdict(True, f"{run.answered:,} answers counted alike", required)
 
 
 _of_counts = partial(
@@ -234,10 +234,10 @@ def calling_counts(run: ChatFacts) -> Verdict:
 )
 def most_duration(run: ChatFacts) -> Verdict:
     """The replay takes at most four hours."""
-    demand = f"at most {MAX_DURATION_S:,} s"
+    required = f"at most {MAX_DURATION_S:,} s"
     if run.seconds is None:
-        return not_judged("a duration that is not known", demand)
-    return verdict(0 < run.seconds <= MAX_DURATION_S, f"{run.seconds:,.1f} s", demand)
+        return not_judged("a duration that is not known", required)
+    return verdict(0 < run.seconds <= MAX_DURATION_S, f"{run.seconds:,.1f} s", required)
 
 
 @_chat_rule(
@@ -274,22 +274,22 @@ def calling_passed(run: ChatFacts) -> Verdict:
 )
 def calls_checked(run: ChatFacts) -> Verdict:
     """The calls are checked by bfcl-eval's own AST checker."""
-    demand = "bfcl-eval's AST checker"
+    required = "bfcl-eval's AST checker"
     if run.bfcl is None or run.bfcl:
-        return verdict(True, run.checker or demand, demand)
-    return not_judged(run.checker, demand, "make bfcl installs bfcl-eval")
+        return verdict(True, run.checker or required, required)
+    return not_judged(run.checker, required, "make bfcl installs bfcl-eval")
 
 
 def _gate(run: ChatFacts, name: str) -> Verdict:
     target = run.benchmark.reference.of(name)
     assert target is not None
-    demand = f"at least {target.low():.2f}%"
+    required = f"at least {target.low():.2f}%"
     score = None if run.scores is None else run.scores.get(name)
     if score is None:
-        return verdict(False, "no figure", demand)
+        return verdict(False, "no figure", required)
     if run.ungated:
-        return not_judged(f"{score:.2f}%", demand, run.ungated)
-    return verdict(score >= target.low(), f"{score:.2f}%", demand)
+        return not_judged(f"{score:.2f}%", required, run.ungated)
+    return verdict(score >= target.low(), f"{score:.2f}%", required)
 
 
 _of_gates = partial(

@@ -25,7 +25,7 @@ _NOT_OF_AUDITS = frozenset({"samples_drawn", "tokens_as_in_accuracy"})
 
 @_audit_rule(
     *AUDITS,
-    demand=_ONE_RUN,
+    required=_ONE_RUN,
     source="LoadGen's sources; tolerances in docs/evidence/log-consistency.md",
     fix="Submit the audit's logs exactly as LoadGen wrote them; if they are, repeat the audit.",
 )
@@ -91,7 +91,7 @@ _ROUNDING = 2e-5
 
 @_audit_rule(
     "test06",
-    demand="the samples of the seeds' draws",
+    required="the samples of the seeds' draws",
     source="LoadGen's loadgen.cc, recomputed from the seeds; docs/evidence/log-consistency.md",
     fix="Submit the audit's log exactly as LoadGen wrote it; if it is, repeat the audit.",
 )

@@ -40,7 +40,7 @@ _UNSUCCESSFUL = re.compile(
 
 @agreement_rule(
     "performance",
-    demand="VALID where each constraint is met, INVALID where one is not",
+    required="VALID where each constraint is met, INVALID where one is not",
     source="LoadGen's results.cc and early_stopping.cc; "
     "tolerances in docs/evidence/log-consistency.md",
 )

@@ -38,7 +38,7 @@ _clock_rule = partial(
 )
 
 
-@_clock_rule(demand="never decreasing, one process")
+@_clock_rule(required="never decreasing, one process")
 def time_stamps(run: RunFacts) -> Verdict:
     """The timestamps of each thread never go back, and one process wrote the log."""
     entries = run.detail.entries
@@ -76,7 +76,7 @@ def _moment(run: RunFacts, key: str, form: str = POWER_FORMAT) -> datetime:
         raise failure(f"{key} {run.detail[key]}", why="no date as LoadGen writes it") from None
 
 
-@_clock_rule(demand="the duration between power_begin and power_end")
+@_clock_rule(required="the duration between power_begin and power_end")
 def time_span(run: RunFacts) -> Verdict:
     """The timestamps span the run's duration by its clock, which meets the requested duration.
 
@@ -102,11 +102,11 @@ def time_span(run: RunFacts) -> Verdict:
         "power_begin and power_end"
     )
     minimum = f", of at least {least:,.0f} s" if least else ""
-    demand = f"{seconds:,.3f} to {seconds + MAX_LOG_DELAY_S:,.3f} s of timestamps{minimum}"
-    return verdict(ok, figures, demand)
+    required = f"{seconds:,.3f} to {seconds + MAX_LOG_DELAY_S:,.3f} s of timestamps{minimum}"
+    return verdict(ok, figures, required)
 
 
-@_clock_rule(demand="commit, build, run; power_begin by test_datetime and the timestamps")
+@_clock_rule(required="commit, build, run; power_begin by test_datetime and the timestamps")
 def clock_dates(run: RunFacts) -> Verdict:
     """The run's date and timestamps agree on its start, which is after LoadGen was built.
 

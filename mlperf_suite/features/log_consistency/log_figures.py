@@ -108,7 +108,7 @@ def issued_s(run: RunFacts) -> Range:
 # Rates
 
 
-@_figures_rule(demand="the queries that were made, within the run's limits")
+@_figures_rule(required="the queries that were made, within the run's limits")
 def queries_issued(run: RunFacts) -> Verdict:
     """Every generated query was issued, and LoadGen had no reason to end the run early.
 
@@ -142,7 +142,7 @@ def _early_end(run: RunFacts, count: int) -> str:
     return ""
 
 
-@_figures_rule(demand="queries / duration")
+@_figures_rule(required="queries / duration")
 def query_rate(run: RunFacts) -> Verdict:
     """The reported rate is the number of queries divided by their time."""
     seconds, count, latency = duration_s(run), answer_count(run), latencies(run, LATENCY)
@@ -255,7 +255,7 @@ def most_tokens(run: RunFacts) -> int | None:
     return run.benchmark.workload.part(run.mode).generation.max_new_tokens + _TOKENS_OVER
 
 
-@_figures_rule(demand="tokens / duration", of_tokens=True)
+@_figures_rule(required="tokens / duration", of_tokens=True)
 def token_rate(run: RunFacts) -> Verdict:
     """Tokens per second times duration give one number of tokens, within the answers' limits."""
     tokens, count, most = tokens_reported(run), answer_count(run), most_tokens(run)
@@ -267,7 +267,7 @@ def token_rate(run: RunFacts) -> Verdict:
 
 
 @_figures_rule(
-    demand="the last query issued between its due time and its last token",
+    required="the last query issued between its due time and its last token",
     scenarios=SERVER,
     of_tokens=True,
 )
@@ -308,7 +308,7 @@ _FIRST_PASS = 0.05
 a pass over the prompt, at least 0.72 of the time for a further one in 253 public runs."""
 
 
-@_figures_rule(demand="each at least the one before")
+@_figures_rule(required="each at least the one before")
 def percentile_order(run: RunFacts) -> Verdict:
     """Percentiles rise from minimum to maximum, an answer takes longer than its first token, and
     that takes some time.
@@ -322,12 +322,12 @@ def percentile_order(run: RunFacts) -> Verdict:
         # An answer of two tokens or more ends at least one TPOT after its first token.
         for name, whole, first in zip(_PLACES, latency.places, ttft.places, strict=True):
             if whole < first + tpot.least:
-                demand = f"at least TTFT {first:,} ns + the least TPOT {tpot.least:,} ns"
-                return verdict(False, f"{name}: latency {whole:,} ns", demand)
+                required = f"at least TTFT {first:,} ns + the least TPOT {tpot.least:,} ns"
+                return verdict(False, f"{name}: latency {whole:,} ns", required)
         for name, first, further in zip(_PLACES[:2], ttft.places, tpot.places, strict=False):
             if first < _FIRST_PASS * further:
-                demand = f"at least {_FIRST_PASS:.0%} of TPOT {further:,} ns"
-                return verdict(False, f"{name}: TTFT {first:,} ns", demand)
+                required = f"at least {_FIRST_PASS:.0%} of TPOT {further:,} ns"
+                return verdict(False, f"{name}: TTFT {first:,} ns", required)
     bounds = "; ".join(f"{kind.name} {kind.least:,} to {kind.most:,} ns" for kind in kinds)
     return verdict(True, bounds)
 
@@ -378,7 +378,7 @@ def _unwrapped(mean: float, bounds: Range, count: int) -> tuple[float, int]:
     return mean + wraps * _WRAP / count, wraps
 
 
-@_figures_rule(demand="what the percentiles allow")
+@_figures_rule(required="what the percentiles allow")
 def mean_in_percentiles(run: RunFacts) -> Verdict:
     """Each mean is in the range that its percentiles, minimum and maximum allow."""
     count, means = answer_count(run), []
@@ -396,7 +396,7 @@ def mean_in_percentiles(run: RunFacts) -> Verdict:
     return verdict(True, "; ".join(means))
 
 
-@_figures_rule(demand="TTFT + (tokens - 1) x TPOT", scenarios=ONE_BY_ONE, of_tokens=True)
+@_figures_rule(required="TTFT + (tokens - 1) x TPOT", scenarios=ONE_BY_ONE, of_tokens=True)
 def token_times(run: RunFacts) -> Verdict:
     """The mean latency is TTFT plus TPOT for each further token, as far as distributions allow."""
     latency, ttft, tpot = (latencies(run, family) for family in (LATENCY, TTFT, TPOT))

@@ -40,7 +40,7 @@ _FEW_ANSWERS_FACTOR = 2.0
 @rule(
     "performance",
     "accuracy",
-    demand="the files of a released LoadGen of that version",
+    required="the files of a released LoadGen of that version",
     source="Inference rules, LoadGen Operation: LoadGen is compiled from a tagged revision",
     fix="Install a released LoadGen instead of one with changed sources.",
     whole_log=True,
@@ -71,17 +71,17 @@ def loadgen_files(run: RunFacts) -> Verdict:
 
 def _unknown_release_verdict(run: RunFacts, version: str) -> Verdict:
     first, last = next(iter(RELEASES)), list(RELEASES)[-1]
-    words, demand = f"LoadGen {version}", f"a LoadGen from {first} to {last}"
+    words, required = f"LoadGen {version}", f"a LoadGen from {first} to {last}"
     if run.session is not None:
-        return not_judged(words, demand, "this version is not known")
+        return not_judged(words, required, "this version is not known")
     return verdict(
-        False, words, demand, "this version is not known: only a newer suite may know it"
+        False, words, required, "this version is not known: only a newer suite may know it"
     )
 
 
 @rule(
     "performance",
-    demand="answers as long as in the accuracy run",
+    required="answers as long as in the accuracy run",
     official=False,
     source="Inference rules, LoadGen Operation: the same code runs in both modes",
     fix="Use the same engine settings and answer limit in both runs, and repeat them.",
@@ -109,7 +109,7 @@ def tokens_as_in_accuracy(run: RunFacts) -> Verdict:
 
 @rule(
     "performance",
-    demand="the detail log's figures",
+    required="the detail log's figures",
     official=False,
     source="LoadGen's results.cc writes both files",
     fix="Submit the summary and the detail log of one run.",
@@ -287,7 +287,7 @@ def _same(words: str, value: object) -> bool:
 @agreement_rule(
     "performance",
     "accuracy",
-    demand="every line that LoadGen writes, in its order",
+    required="every line that LoadGen writes, in its order",
     source="LoadGen's loadgen.cc, test_settings_internal.cc and results.cc",
 )
 def log_lines(run: RunFacts) -> Verdict:
@@ -327,7 +327,7 @@ _EFFECTIVE = "the settings that follow from those requested"
 
 
 @agreement_rule(
-    "performance", "accuracy", demand=_EFFECTIVE, source="LoadGen's test_settings_internal.cc"
+    "performance", "accuracy", required=_EFFECTIVE, source="LoadGen's test_settings_internal.cc"
 )
 def settings_took(run: RunFacts) -> Verdict:
     """The run's effective settings follow from the requested ones."""
@@ -341,7 +341,7 @@ _PLAIN = "no sample repeated or chosen, no answer logged"
 @rule(
     "performance",
     "accuracy",
-    demand=_PLAIN,
+    required=_PLAIN,
     official=False,
     source="LoadGen's test_settings_internal.cc; the audits' audit.config",
     fix="Remove a leftover audit.config from LoadGen's folder, and repeat the run.",

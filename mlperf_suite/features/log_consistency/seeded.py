@@ -33,7 +33,7 @@ _seeds_rule = partial(
 )
 
 
-@_seeds_rule("performance", "accuracy", demand="the samples in the seed's order")
+@_seeds_rule("performance", "accuracy", required="the samples in the seed's order")
 def loaded_samples(run: RunFacts) -> Verdict:
     """The run's samples are loaded in the order that its seed gives, by std::shuffle."""
     seed = run.whole("effective_qsl_rng_seed")
@@ -51,7 +51,7 @@ def loaded_samples(run: RunFacts) -> Verdict:
     return verdict(False, _first_difference(logged_sets, drawn_sets))
 
 
-@_seeds_rule("performance", "accuracy", demand="the queries that the seed gives")
+@_seeds_rule("performance", "accuracy", required="the queries that the seed gives")
 def generated_queries(run: RunFacts) -> Verdict:
     """The number and duration of the generated queries follow from seed, rate and duration."""
     schedules = _schedules(run)
@@ -70,7 +70,7 @@ def generated_queries(run: RunFacts) -> Verdict:
     )
 
 
-@_seeds_rule("performance", demand="queries due at the seed's times", scenarios=SERVER)
+@_seeds_rule("performance", required="queries due at the seed's times", scenarios=SERVER)
 def scheduled_rate(run: RunFacts) -> Verdict:
     """The scheduled rate follows from seed, rate and durations."""
     schedules = _schedules(run)
@@ -83,11 +83,11 @@ def scheduled_rate(run: RunFacts) -> Verdict:
         return not_judged(f"{first.queries} queries", why="a single query has no rate")
     rates = sorted((s.queries - 1) / s.last_ns * 1e9 for s in schedules)
     ok = figure.overlap(Range(rates[0], rates[-1])) is not None
-    demand = f"{first.queries - 1:,} / {first.last_ns / 1e9:,.6f} s = {rates[0]:,.6g} queries/s"
-    return verdict(ok, f"{run.detail['result_scheduled_samples_per_sec']:,} queries/s", demand)
+    required = f"{first.queries - 1:,} / {first.last_ns / 1e9:,.6f} s = {rates[0]:,.6g} queries/s"
+    return verdict(ok, f"{run.detail['result_scheduled_samples_per_sec']:,} queries/s", required)
 
 
-@_seeds_rule("accuracy", demand="the samples of the seed's draws")
+@_seeds_rule("accuracy", required="the samples of the seed's draws")
 def issue_order(run: RunFacts) -> Verdict:
     """Each logged answer is for the sample that the seed puts at its place in the issue order.
 

@@ -35,8 +35,8 @@ class MmluFacts(Facts):
     def need_scores(self) -> None:
         """Raises VerdictError, not judged, if the engine cannot score."""
         if self.no_score_reason:
-            demand = f"{self.planned:,} questions scored"
-            raise VerdictError(not_judged("no scores", demand, self.no_score_reason))
+            required = f"{self.planned:,} questions scored"
+            raise VerdictError(not_judged("no scores", required, self.no_score_reason))
 
 
 @rule(
@@ -66,18 +66,18 @@ def score(run: MmluFacts) -> Verdict:
     run.need_scores()
     accuracy = f"{run.accuracy:.2f}%"
     if run.min_accuracy is not None:
-        demand = f"at least {run.min_accuracy:g}%"
-        return verdict(run.accuracy >= run.min_accuracy, accuracy, demand)
+        required = f"at least {run.min_accuracy:g}%"
+        return verdict(run.accuracy >= run.min_accuracy, accuracy, required)
     floor = above_chance(run.questions)
-    demand = f"above {floor:.2f}%, which random guessing rarely reaches"
+    required = f"above {floor:.2f}%, which random guessing rarely reaches"
     if run.model not in PUBLISHED_SCORES:
         why = "no score is known for this model: --mmlu-min-accuracy"
-        return not_judged(accuracy, demand, why)
+        return not_judged(accuracy, required, why)
     percentage, source = PUBLISHED_SCORES[run.model]
     if percentage - _SIGMAS * _sigma(percentage, run.questions) <= run.accuracy <= floor:
         why = f"{run.questions:,} questions are too few to tell guessing from {percentage:g}%"
-        return not_judged(accuracy, demand, why)
-    return verdict(run.accuracy > floor, accuracy, demand, f"{percentage:g}% by {source}")
+        return not_judged(accuracy, required, why)
+    return verdict(run.accuracy > floor, accuracy, required, f"{percentage:g}% by {source}")
 
 
 def above_chance(questions: int) -> float:

@@ -11,7 +11,7 @@ from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.features.mmlu.mmlu_questions import CHANCE, DOMAINS
 from mlperf_suite.reports.feature_report import FeatureReport
 from mlperf_suite.reports.plots import BLUE, GREEN, ORANGE
-from mlperf_suite.reports.run_report import demands, is_remote, remote_note, verdict_table
+from mlperf_suite.reports.run_report import is_remote, remote_note, requirements, verdict_table
 from mlperf_suite.reports.sections import (
     Block,
     Cell,
@@ -67,7 +67,7 @@ def mmlu_sections(summary: Summary, folder: Path, config: Config | None = None) 
     blocks += _blocks(mmlu) if mmlu else []
     if is_remote(summary.run, config):
         blocks.append(Paragraph(remote_note("summary.json and config.json")))
-    rules = [*verdict_table(summary.verdicts), *demands(summary.verdicts)]
+    rules = [*verdict_table(summary.verdicts), *requirements(summary.verdicts)]
     pictures = [
         Picture(folder, name, "score by subject")
         for name in sorted(_plots(folder) & set(summary.plots))

@@ -43,16 +43,18 @@ def streamed_answers(run: RunFacts) -> Verdict:
     Answers of at most 8 tokens may come in one piece: speculative decoding makes as many in a step.
     """
     limit_ms = run.scenario.limits["tpot"]
-    demand = f"{limit_name('tpot')} below {time_words(limit_ms, exact=True)} without the tokens of "
-    demand += f"the first event, at most {MAX_AT_ONCE:.0%} of the answers in one piece"
+    required = (
+        f"{limit_name('tpot')} below {time_words(limit_ms, exact=True)} without the tokens of "
+    )
+    required += f"the first event, at most {MAX_AT_ONCE:.0%} of the answers in one piece"
     stream = run.in_session.remote.stream if run.in_session.remote else None
     if stream is None:
-        return verdict(True, _NO_STREAM, demand)
+        return verdict(True, _NO_STREAM, required)
     later_ms = stream.later_tpot_ms.get("p99")
     # Where its p99 is not known, that many have none.
     at_once = later_ms is None or stream.at_once > MAX_AT_ONCE * stream.answers
     hides = later_ms is not None and stream.tpot_ms["p99"] < limit_ms <= later_ms
-    return verdict(not (at_once or hides), _arrived(stream, later_ms), demand)
+    return verdict(not (at_once or hides), _arrived(stream, later_ms), required)
 
 
 def _arrived(stream: StreamFigures, later_ms: float | None) -> str:
@@ -76,16 +78,16 @@ def repeated_samples(run: RunFacts) -> Verdict:
     Not judged where repeated samples have less than a third of the TTFT of new ones nearby: a
     prefix cache that is not reported looks like that. docs/caching-audit.md finds out.
     """
-    demand = f"at most {MAX_FROM_MEMORY:.0%} of the repeated answers at once and in less than "
-    demand += f"{MEMORY_SHARE:.0%} of the first one's time"
+    required = f"at most {MAX_FROM_MEMORY:.0%} of the repeated answers at once and in less than "
+    required += f"{MEMORY_SHARE:.0%} of the first one's time"
     stream = run.in_session.remote.stream if run.in_session.remote else None
     if stream is None:
-        return verdict(True, _NO_STREAM, demand)
+        return verdict(True, _NO_STREAM, required)
     words = f"{stream.from_memory:,} of {stream.repeats:,} repeated answers"
     if stream.from_memory > MAX_FROM_MEMORY * stream.repeats:
-        return verdict(False, words, demand, "answered from memory: see the caching audit")
+        return verdict(False, words, required, "answered from memory: see the caching audit")
     ratio, pairs = stream.repeat_ttft or (1.0, 0)
     if ratio < MIN_TTFT_RATIO and pairs >= MIN_PAIRS:
         why = f"repeated samples have {ratio:.0%} of the TTFT of new ones: run the caching audit"
-        return not_judged(words, demand, why)
-    return verdict(True, words, demand)
+        return not_judged(words, required, why)
+    return verdict(True, words, required)

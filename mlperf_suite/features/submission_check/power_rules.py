@@ -88,7 +88,7 @@ _SUMMER_S = 3600
 
 
 @_power_rule(
-    demand="each file of the measurement, and no other",
+    required="each file of the measurement, and no other",
     source="submission checker, power_check.py: REQUIRED_POWER_FILES, REQUIRED_PERF_POWER_FILES",
     fix="Copy power/, ranging/ and run_1/ as the client of power-dev wrote them.",
 )
@@ -113,7 +113,7 @@ def files(facts: PowerFacts) -> Verdict:
 
 
 @_power_rule(
-    demand="client.json and server.json with every field",
+    required="client.json and server.json with every field",
     source="power_checker.py: SessionDescriptor",
     fix="Submit the logs as the measurement wrote them.",
 )
@@ -128,7 +128,7 @@ def descriptors(facts: PowerFacts) -> Verdict:
 
 
 @_power_rule(
-    demand="a released client and server of PTDaemon, unchanged",
+    required="a released client and server of PTDaemon, unchanged",
     source="power_checker.py: sources_check",
     fix="Measure with an unchanged release of power-dev.",
 )
@@ -142,7 +142,7 @@ def sources(facts: PowerFacts) -> Verdict:
 
 
 @_power_rule(
-    demand=f"PTDaemon {' or '.join(PTD_VERSIONS)}, a known analyzer, its ranges set and set back",
+    required=f"PTDaemon {' or '.join(PTD_VERSIONS)}, a known analyzer, its ranges set and set back",
     source="power_checker.py: ptd_messages_check",
     fix="Use a supported PTDaemon and analyzer, and let the session end by itself.",
 )
@@ -192,7 +192,7 @@ def _initial_range(ranges: list[str], place: int) -> str:
 
 
 @_power_rule(
-    demand="the same in client.json and server.json",
+    required="the same in client.json and server.json",
     source="power_checker.py: uuid_check",
     fix="Submit client.json and server.json of one session.",
 )
@@ -206,7 +206,7 @@ def uuids(facts: PowerFacts) -> Verdict:
 
 
 @_power_rule(
-    demand="the same in client.json and server.json",
+    required="the same in client.json and server.json",
     source="power_checker.py: session_name_check",
     fix="Submit client.json and server.json of one session.",
 )
@@ -219,7 +219,7 @@ def session_name(facts: PowerFacts) -> Verdict:
 
 
 @_power_rule(
-    demand="client and server at most 800 ms apart, both runs within their phases, testing at "
+    required="client and server at most 800 ms apart, both runs within their phases, testing at "
     "most 5% below ranging",
     source="power_checker.py: phases_check",
     fix="Synchronize the clocks with NTP, and repeat ranging and testing in one session.",
@@ -262,7 +262,7 @@ def phases(facts: PowerFacts) -> Verdict:
 
 
 @_power_rule(
-    demand="the same commands and answers in client.json and server.json, of one version",
+    required="the same commands and answers in client.json and server.json, of one version",
     source="power_checker.py: messages_check",
     fix="Use one version of power-dev on client and server.",
 )
@@ -285,7 +285,7 @@ def messages(facts: PowerFacts) -> Verdict:
 
 
 @_power_rule(
-    demand="each file as client and server wrote it down",
+    required="each file as client and server wrote it down",
     source="power_checker.py: results_check",
     fix="Submit the logs as the measurement wrote them.",
 )
@@ -305,7 +305,7 @@ def checksums(facts: PowerFacts) -> Verdict:
 
 
 @_power_rule(
-    demand="PTDaemon's uncertainty check on, no error outside of ranging",
+    required="PTDaemon's uncertainty check on, no error outside of ranging",
     source="power_checker.py: check_ptd_logs",
     fix="Look up the error in ptd_logs.txt, correct the analyzer's setup and measure again.",
 )
@@ -375,7 +375,7 @@ def _remark(
 
 
 @_power_rule(
-    demand="analyzers that are supported, a two-channel one with two channels",
+    required="analyzers that are supported, a two-channel one with two channels",
     source="power_checker.py: check_ptd_config",
     fix="Configure a supported analyzer, and both channels of a two-channel one.",
 )
@@ -396,7 +396,7 @@ def ptd_config(facts: PowerFacts) -> Verdict:
 
 
 @_power_rule(
-    demand="off",
+    required="off",
     source="power_checker.py: debug_check",
     fix="Start the power server without debug mode, and measure again.",
 )
@@ -408,7 +408,7 @@ def debug(facts: PowerFacts) -> Verdict:
 
 
 @_power_rule(
-    demand="samples from power_begin to power_end",
+    required="samples from power_begin to power_end",
     source="submission checker, power_check.py: get_power_metric_check",
     fix="Keep the analyzer sampling during the whole run, and the clocks synchronized.",
 )

@@ -81,9 +81,9 @@ def accuracy(facts: RetrievalFacts) -> Verdict:
     """The accuracy in accuracy.txt reaches the benchmark's: of answers by the judge model, or of
     ingested documents."""
     targets = facts.targets
-    demand = f"at least {targets.accuracy:g}%"
+    required = f"at least {targets.accuracy:g}%"
     if facts.accuracy_txt is None:
-        return verdict(False, "no accuracy.txt", demand)
+        return verdict(False, "no accuracy.txt", required)
     for name in targets.figures:
         if values := _figures(facts.accuracy_txt, name):
             says = _OVERALL.search(facts.accuracy_txt)
@@ -91,8 +91,8 @@ def accuracy(facts: RetrievalFacts) -> Verdict:
             found = f"{name} {', '.join(f'{value:g}%' for value in sorted(values))}"
             why = "the script's own result is FAIL" if failed else ""
             is_met = len(values) == 1 and targets.accuracy <= min(values) <= 100
-            return verdict(is_met and not failed, found, demand, why)
-    return verdict(False, f"no line {' or '.join(targets.figures)}", demand)
+            return verdict(is_met and not failed, found, required, why)
+    return verdict(False, f"no line {' or '.join(targets.figures)}", required)
 
 
 @_retrieval_rule(
@@ -104,7 +104,7 @@ def samples(facts: RetrievalFacts) -> Verdict:
     """Both runs are Offline over the whole data set, and LoadGen called the performance run
     VALID."""
     least = facts.targets.samples
-    demand = f"Offline, VALID, {least:,} samples"
+    required = f"Offline, VALID, {least:,} samples"
     faults = []
     keys = {
         "performance": ("effective_samples_per_query", "effective_performance_sample_count"),
@@ -122,7 +122,7 @@ def samples(facts: RetrievalFacts) -> Verdict:
         ]
     if facts.performance["result_validity"] != "VALID":
         faults.append(f"performance: {in_words(facts.performance['result_validity'])}")
-    return verdict(not faults, "; ".join(faults) or demand, demand)
+    return verdict(not faults, "; ".join(faults) or required, required)
 
 
 @_retrieval_rule(
@@ -136,11 +136,11 @@ def output_length(facts: RetrievalFacts) -> Verdict:
     if facts.targets.tokens is None:
         return verdict(True, "a benchmark without TEST09", "no demand on it")
     low, high = facts.targets.tokens
-    demand = f"TEST PASS, {facts.targets.samples:,} samples, {low:g} to {high:g} tokens"
+    required = f"TEST PASS, {facts.targets.samples:,} samples, {low:g} to {high:g} tokens"
     if facts.division == "open":
-        return not_judged("open division", demand, "only closed submissions need audits")
+        return not_judged("open division", required, "only closed submissions need audits")
     if facts.verify_txt is None:
-        return verdict(False, "no verify_output_len.txt", demand)
+        return verdict(False, "no verify_output_len.txt", required)
     text, says = facts.verify_txt, _OVERALL.search(facts.verify_txt)
     means, counts = _figures(text, _MEAN), _figures(text, _COUNTED)
     found = "; ".join(
@@ -154,4 +154,4 @@ def output_length(facts: RetrievalFacts) -> Verdict:
         and says is not None
         and says[1].strip() == "TEST PASS"
     )
-    return verdict(is_met, f"{says[1].strip() if says else 'no verdict'}; {found}", demand)
+    return verdict(is_met, f"{says[1].strip() if says else 'no verdict'}; {found}", required)

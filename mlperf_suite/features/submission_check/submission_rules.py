@@ -295,11 +295,11 @@ def _watts(part: Any, known: dict[int, float]) -> float:
 def system_fields(result: SubmittedFacts) -> Verdict:
     """The system's JSON file has every field that the checker requires, filled in where
     necessary."""
-    demand = "every field, filled in"
+    required = "every field, filled in"
     if result.system.problem:
-        return verdict(False, result.system.problem, demand)
+        return verdict(False, result.system.problem, required)
     wrong = missing_system_fields(result.system.content)
-    return verdict(not wrong, ", ".join(wrong) or demand, demand)
+    return verdict(not wrong, ", ".join(wrong) or required, required)
 
 
 def missing_system_fields(says: Mapping[str, Any]) -> list[str]:
@@ -367,14 +367,14 @@ def _covers(system_type: object, result: SubmittedFacts) -> bool:
 def measurements(result: SubmittedFacts) -> Verdict:
     """The measurements' JSON file describes the weights and their transformations, which are not
     retrained in the closed division; the official checker does not read what it says."""
-    demand = "every field filled in"
+    required = "every field filled in"
     if result.measurements.problem:
-        return verdict(False, result.measurements.problem, demand)
+        return verdict(False, result.measurements.problem, required)
     empty = [name for name in MEASUREMENT_FIELDS if not result.measurements.content.get(name)]
     retraining = str(result.measurements.content.get("retraining"))
     if result.division == "closed" and retraining.strip().lower() in ("yes", "y", "true"):
         return verdict(False, f"retraining {retraining}", "none in the closed division")
-    return verdict(not empty, f"{', '.join(empty)} empty" if empty else demand, demand)
+    return verdict(not empty, f"{', '.join(empty)} empty" if empty else required, required)
 
 
 @rule(
@@ -391,11 +391,11 @@ def same_system(result: ResultFacts) -> Verdict:
     if result.benchmark.samples_of("accuracy") == result.benchmark.samples:
         keys.append("qsl_reported_total_count")
     accuracy, performance = result.accuracy.detail, result.performance.detail
-    demand = "the same in accuracy, performance and audits"
+    required = "the same in accuracy, performance and audits"
     for logs in (result.accuracy, result.performance):
         if DETAIL not in logs.files:
             path = "/".join((*logs.folder.parts[-2:], DETAIL))
-            return not_judged("nothing", demand, f"no {path} that can be read")
+            return not_judged("nothing", required, f"no {path} that can be read")
     differences = [
         f"{key} {accuracy[key]} and {performance[key]}"
         for key in keys
@@ -410,7 +410,7 @@ def same_system(result: ResultFacts) -> Verdict:
     rates = [_answers_per_s(logs) for logs in (result.accuracy, result.performance)]
     if rates[0] > _MAX_PLAUSIBLE_RATIO * rates[1] > 0:
         differences.append(f"{rates[0]:,.4g} and {rates[1]:,.4g} answers/s")
-    return verdict(not differences, "; ".join(differences) or "the same", demand)
+    return verdict(not differences, "; ".join(differences) or "the same", required)
 
 
 _MAX_PLAUSIBLE_RATIO = 1000.0
@@ -441,16 +441,16 @@ _MOST_OF_OFFLINE = 1.5
 def rate_of_offline(result: ResultFacts) -> Verdict:
     """A Server or Interactive rate is at most 1.5 times that of the same system's Offline, which
     has every sample at once."""
-    demand = f"at most {_MOST_OF_OFFLINE:g} times Offline's rate"
+    required = f"at most {_MOST_OF_OFFLINE:g} times Offline's rate"
     if result.scenario.name not in SERVER or result.offline is None:
-        return verdict(True, "no two rates to compare", demand)
+        return verdict(True, "no two rates to compare", required)
     key, unit = result.scenario.metric, result.scenario.metric_unit
     at_once = result.benchmark.scenario("Offline")
     rate, most = result.performance.detail.number(key), result.offline.detail.number(at_once.metric)
     if rate is None or not most or unit != at_once.metric_unit:
-        return not_judged("no two rates", demand, "a log has no rate, or they have two units")
+        return not_judged("no two rates", required, "a log has no rate, or they have two units")
     found = f"{rate:,.6g} {unit}, {rate / most:.3f} times {most:,.6g} in Offline"
-    return verdict(rate <= _MOST_OF_OFFLINE * most, found, demand)
+    return verdict(rate <= _MOST_OF_OFFLINE * most, found, required)
 
 
 @rule(
@@ -477,7 +477,7 @@ def logs_of_its_own(result: SubmittedFacts) -> Verdict:
 
 @rule(
     "system",
-    demand="results of every system described",
+    required="results of every system described",
     official=False,
     source="Inference rules, Replicability is mandatory",
     fix="Add the results, or remove the folder, or the system's JSON file from systems/.",

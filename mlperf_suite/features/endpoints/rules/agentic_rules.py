@@ -57,18 +57,18 @@ def agentic_accuracy(curve: CurveFacts) -> Verdict:
         return verdict(True, "a benchmark of one turn", "no demand on it")
     targets = AGENTIC_TARGETS[curve.model]
     low, high = targets.tokens
-    demand = (
+    required = (
         f"inline {targets.inline:g}, SWE-bench {targets.swe_bench:g}, {low:g} to {high:g} tokens"
     )
     faults = [*_inline_faults(curve, targets), *_swe_bench_faults(curve, targets)]
     faults += _length_faults(curve, targets)
     if faults:
-        return verdict(False, "; ".join(faults[:_MAX_LISTED]), demand)
+        return verdict(False, "; ".join(faults[:_MAX_LISTED]), required)
     unknown = [p.name for p in curve.points if _turn_tokens(p) is None]
     if unknown:
         why = "no output_sequence_lengths_full_run in result_summary.json"
-        return not_judged(f"tokens of {', '.join(unknown[:_MAX_LISTED])}", demand, why)
-    return verdict(True, f"{len(curve.points)} points", demand)
+        return not_judged(f"tokens of {', '.join(unknown[:_MAX_LISTED])}", required, why)
+    return verdict(True, f"{len(curve.points)} points", required)
 
 
 def _inline_faults(curve: CurveFacts, targets: AgenticTargets) -> Iterator[str]:
@@ -122,7 +122,7 @@ def _percent(scores: list[AccuracyScore]) -> float | None:
 
 
 @_package_rule(
-    demand="the settings of the reference implementation",
+    required="the settings of the reference implementation",
     source="Endpoints rules, §2.9.5.1, §3.2; the client's examples/10_Agentic_Inference/README.md: "
     "official submission rules",
     official=False,
@@ -172,9 +172,9 @@ def _sampling_faults(model: str, parameters: Mapping[str, Any]) -> Iterator[str]
     if (demanded := AGENTIC_SAMPLING.get(model)) is None:
         return
     for name in (*dict.fromkeys((*demanded, "top_k", *_PENALTIES)),):
-        value, demand = parameters.get(name), demanded.get(name)
-        if isinstance(value, bool) or value != demand:
-            yield f"{name} {_short(value)}, not {'set' if demand is None else demand}"
+        value, required = parameters.get(name), demanded.get(name)
+        if isinstance(value, bool) or value != required:
+            yield f"{name} {_short(value)}, not {'set' if required is None else required}"
 
 
 def _swe_bench_settings(config: ClientConfig) -> Iterator[str]:

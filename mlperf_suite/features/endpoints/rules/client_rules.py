@@ -142,7 +142,7 @@ def _is_scored(result: ClientFacts) -> bool:
 
 
 @_client_rule(
-    demand="all of them",
+    required="all of them",
     source="submission checker, endpoints_parser.py: config.yaml, result_summary.json, "
     "accuracy_results.json",
     fix="Submit the files exactly as the client wrote them.",
@@ -158,9 +158,9 @@ def files_readable(result: ClientFacts) -> Verdict:
 )
 def benchmark_allowed(result: ClientFacts) -> Verdict:
     """The benchmark may be measured with the client, in that round."""
-    demand = f"one of {', '.join(CLIENT_MODELS)}, from v6.1 on"
+    required = f"one of {', '.join(CLIENT_MODELS)}, from v6.1 on"
     ok = result.benchmark.id in CLIENT_MODELS and result.round.name >= "v6.1"
-    return verdict(ok, f"{result.name} in {result.round.name}", demand)
+    return verdict(ok, f"{result.name} in {result.round.name}", required)
 
 
 @_client_rule(
@@ -171,12 +171,12 @@ def benchmark_allowed(result: ClientFacts) -> Verdict:
 def scenario_type(result: ClientFacts) -> Verdict:
     """The configuration's type is the scenario's: online, or offline."""
     kinds = {"Offline": "offline"}
-    demand = kinds.get(result.benchmark.scenario, "online")
-    return verdict(result.settings.type == demand, result.settings.type or "no type", demand)
+    required = kinds.get(result.benchmark.scenario, "online")
+    return verdict(result.settings.type == required, result.settings.type or "no type", required)
 
 
 @_client_rule(
-    demand="none",
+    required="none",
     source="submission checker, power/: its times are compared with those of LoadGen's detail log",
     fix="Remove performance/power/, or measure the power of a run of LoadGen.",
 )
@@ -203,13 +203,13 @@ def load_pattern(result: ClientFacts) -> Verdict:
     ok = pattern.type in patterns and (not one_by_one or pattern.target_concurrency == 1)
     ok &= not result.issues_at_a_rate or bool(pattern.target_qps)
     at = pattern.target_qps or pattern.target_concurrency
-    demand = " or ".join(patterns) + (" at concurrency 1" if one_by_one else "")
-    demand += " at a rate" if result.issues_at_a_rate else ""
-    return verdict(ok, f"{pattern.type or 'none'}{f' at {at:,g}' if at else ''}", demand)
+    required = " or ".join(patterns) + (" at concurrency 1" if one_by_one else "")
+    required += " at a rate" if result.issues_at_a_rate else ""
+    return verdict(ok, f"{pattern.type or 'none'}{f' at {at:,g}' if at else ''}", required)
 
 
 @_own_rule(
-    demand="the same in config.yaml and result_summary.json",
+    required="the same in config.yaml and result_summary.json",
     source="the client's report.py: run_config repeats the configuration of the run",
     fix="Submit the configuration with which the run was made.",
 )
@@ -248,11 +248,11 @@ def seeds(result: ClientFacts) -> Verdict:
     """
     runtime = result.settings.settings.runtime
     values = (runtime.dataloader_random_seed, runtime.scheduler_random_seed)
-    demand = (result.round.sample_index_rng_seed, result.round.schedule_rng_seed)
-    words = [f"samples {a}, schedule {b}" for a, b in (values, demand)]
+    required = (result.round.sample_index_rng_seed, result.round.schedule_rng_seed)
+    words = [f"samples {a}, schedule {b}" for a, b in (values, required)]
     if result.benchmark.id == QWEN3_6:
         return not_judged(words[0], words[1], "MLCommons' configuration and its checker differ")
-    return verdict(values == demand, words[0], words[1])
+    return verdict(values == required, words[0], words[1])
 
 
 @_client_rule(
@@ -267,10 +267,10 @@ def min_duration(result: ClientFacts) -> Verdict:
     """
     value_ms = result.settings.settings.runtime.min_duration_ms
     words = "not set" if value_ms is None else time_words(value_ms, exact=True)
-    demand = f"at least {time_words(MIN_DURATION_MS, exact=True)}"
+    required = f"at least {time_words(MIN_DURATION_MS, exact=True)}"
     if result.benchmark.id == QWEN3_6:
-        return not_judged(words, demand, "MLCommons' configuration and its checker differ")
-    return verdict((value_ms or 0) >= MIN_DURATION_MS, words, demand)
+        return not_judged(words, required, "MLCommons' configuration and its checker differ")
+    return verdict((value_ms or 0) >= MIN_DURATION_MS, words, required)
 
 
 # The performance run
@@ -284,14 +284,14 @@ def min_duration(result: ClientFacts) -> Verdict:
 def lasted(result: ClientFacts) -> Verdict:
     """The run lasted at least ten minutes; the official checker reads only the setting."""
     duration_s = (result.run.duration_ns or 0) / 1e9
-    demand = f"at least {MIN_DURATION_MS / 1e3:,g} s"
+    required = f"at least {MIN_DURATION_MS / 1e3:,g} s"
     if result.benchmark.id == QWEN3_6:
-        return not_judged(f"{duration_s:,.1f} s", demand, "its replay has no minimum duration")
-    return verdict(duration_s * 1e3 >= MIN_DURATION_MS, lasted_words(duration_s), demand)
+        return not_judged(f"{duration_s:,.1f} s", required, "its replay has no minimum duration")
+    return verdict(duration_s * 1e3 >= MIN_DURATION_MS, lasted_words(duration_s), required)
 
 
 @_own_rule(
-    demand="state complete, and complete",
+    required="state complete, and complete",
     source="the client's report.py: state, complete",
     fix="Repeat the run, and let it end by itself.",
 )
@@ -316,8 +316,8 @@ def every_request_answered(result: ClientFacts) -> Verdict:
     ok = run.n_samples_failed == 0 and run.n_samples_issued == run.n_samples_completed > 0
     ok &= target in (None, 0, run.n_samples_issued)
     words = "{:,} issued, {:,} completed, {:,} failed".format(*counts)
-    demand = "as many completed as issued, none failed"
-    return verdict(ok, words, demand + (f", {target:,} issued" if target else ""))
+    required = "as many completed as issued, none failed"
+    return verdict(ok, words, required + (f", {target:,} issued" if target else ""))
 
 
 @_own_rule(
@@ -337,17 +337,17 @@ def _limit(result: ClientFacts, name: str) -> Verdict:
         return verdict(True, "no limit", "no limit in this scenario")
     # The checker refuses a latency above the limit, and of TTFT and TPOT one at the limit too.
     at_limit = name == "latency"
-    demand = f"{'at most' if at_limit else 'below'} {time_words(limit_ms, exact=True)}"
+    required = f"{'at most' if at_limit else 'below'} {time_words(limit_ms, exact=True)}"
     series: Distribution = getattr(result.run, name)
     estimate = series.early_stopping_percentiles.get(_P99)
     if estimate is None:
         why = f"an estimate needs at least {queries_needed(1, 0.99)} samples"
-        return verdict(False, f"no early_stopping_percentiles of {name}", demand, why)
+        return verdict(False, f"no early_stopping_percentiles of {name}", required, why)
     if result.division == "open":
         return verdict(True, time_words(estimate / 1e6, exact=True), "none in the open division")
     limit_ns = limit_ms * 1e6
     ok = 0 < estimate <= limit_ns if at_limit else 0 < estimate < limit_ns
-    return verdict(ok, time_words(estimate / 1e6, exact=True), demand)
+    return verdict(ok, time_words(estimate / 1e6, exact=True), required)
 
 
 _latency_rule = partial(
@@ -472,7 +472,7 @@ def window(result: ClientFacts) -> Verdict:
 
 
 @_own_rule(
-    demand="figures of one series of values",
+    required="figures of one series of values",
     source="the client's report.py and early_stopping.py",
     fix="Submit result_summary.json exactly as the client wrote it.",
 )
@@ -580,7 +580,7 @@ def _order_faults(run: ResultSummary) -> list[str]:
 
 
 @_own_rule(
-    demand="the figures of events.jsonl",
+    required="the figures of events.jsonl",
     source="the client's metrics_table.py, registry.py and early_stopping.py",
     fix="Submit result_summary.json and events.jsonl of the same run, as the client wrote them.",
 )
@@ -623,7 +623,7 @@ def _series_of(run: ResultSummary, events: RunEvents) -> dict[str, Sequence[floa
 
 
 @_own_rule(
-    demand="prompts as they are in the data set",
+    required="prompts as they are in the data set",
     source="Inference rules, appendix FAQ: KV state is not kept across queries; the salt of "
     "Endpoints rules, §2.9.5.1, is the opposite",
     fix="Run the client without a salt, and the server without reuse of its KV cache.",
@@ -679,15 +679,15 @@ def issue_times(result: ClientFacts) -> Verdict:
     """Requests at a rate are issued at Poisson times, by events.jsonl: neither at equal distances
     nor in bursts."""
     low, high = _VARIATION
-    demand = f"gaps between requests that vary by {low:g} to {high:g} times their mean"
+    required = f"gaps between requests that vary by {low:g} to {high:g} times their mean"
     if not result.issues_at_a_rate or not isinstance(result.events, RunEvents):
-        return verdict(True, "no events.jsonl of a run at a rate", demand)
+        return verdict(True, "no events.jsonl of a run at a rate", required)
     count, variation = result.events.gaps[0], result.events.gap_variation
     if count < _MIN_GAPS:
-        return verdict(True, f"{count:,} gaps, too few to say", demand)
+        return verdict(True, f"{count:,} gaps, too few to say", required)
     if variation is None:
-        return verdict(False, "all at once", demand)
-    return verdict(low <= variation <= high, f"by {variation:.3f} times", demand)
+        return verdict(False, "all at once", required)
+    return verdict(low <= variation <= high, f"by {variation:.3f} times", required)
 
 
 def _is_same(first: float | None, second: float | None) -> bool:
@@ -772,7 +772,7 @@ def accuracy_samples(result: ClientFacts) -> Verdict:
 
 
 @_own_rule(
-    demand="complete, every answer there and scored",
+    required="complete, every answer there and scored",
     source="the client's scoring.py: complete, response_counts",
     fix="Repeat the accuracy run.",
 )
@@ -872,13 +872,13 @@ def accuracy_gate(result: ClientFacts) -> Verdict:
         words = f"scores of {len(result.scored.counted_scores)} data sets"
         return not_judged(words, "the benchmark's gate", "its score has no gate in the checker")
     scores = scores_of(result)
-    demand = ", ".join(f"{e.name} {e.low():,.6g}" for e in gates)
+    required = ", ".join(f"{e.name} {e.low():,.6g}" for e in gates)
     words = ", ".join(f"{e.name} {_figure(scores.get(e.name))}" for e in gates)
     if result.division == "open":
         return verdict(True, words, "no gate in the open division")
     low = [e for e in gates if not scores.get(e.name, 0.0) >= e.low()]
     high = [e for e in gates if e.high is not None and scores.get(e.name, 0.0) > e.high]
-    return verdict(not low and not high, words, f"at least {demand}")
+    return verdict(not low and not high, words, f"at least {required}")
 
 
 # Audits

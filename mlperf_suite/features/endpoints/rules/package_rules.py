@@ -190,11 +190,11 @@ class CurveFacts(Facts):
             raise failure(error, "C_min of 1 to 32, and a higher C_max") from None
 
 
-def _verdict(faults: Iterable[str], passed: object, demand: object = "") -> Verdict:
+def _verdict(faults: Iterable[str], passed: object, required: object = "") -> Verdict:
     """Passed if there is no fault; else the first of them."""
     lines = list(faults)
     more = f" and {len(lines) - _MAX_LISTED_FAULTS} more" if len(lines) > _MAX_LISTED_FAULTS else ""
-    return verdict(not lines, "; ".join(lines[:_MAX_LISTED_FAULTS]) + more or passed, demand)
+    return verdict(not lines, "; ".join(lines[:_MAX_LISTED_FAULTS]) + more or passed, required)
 
 
 def _faults_of(
@@ -214,7 +214,7 @@ def _faults_of(
 
 
 @_package_rule(
-    demand="every folder and file of the layout",
+    required="every folder and file of the layout",
     source="Endpoints rules, §8.1, §9.1; checker: required-dir, src-dir, src-readme, "
     "system-results-dir, benchmark-model-dir, point-dirs, measurement-points-present, "
     "config-file-present, result-summary-present, system-description-present, "
@@ -228,7 +228,7 @@ def layout(curve: CurveFacts) -> Verdict:
 
 
 @_package_rule(
-    demand="all of them",
+    required="all of them",
     source="Endpoints rules, §8.2, §8.3; checker: point-config-valid, "
     "point-disclosure-complete, system-description-valid, config-file-present, "
     "result-file-valid, accuracy-valid, warmup-present, steady-state-valid, region-declared, "
@@ -241,7 +241,7 @@ def files_readable(curve: CurveFacts) -> Verdict:
 
 
 @_own_rule(
-    demand="a run of its own for each point",
+    required="a run of its own for each point",
     source="Endpoints rules, §8.1: a point is a measurement of its system",
     fix="Submit each point with the files of its own run.",
 )
@@ -252,7 +252,7 @@ def runs_of_their_own(curve: CurveFacts) -> Verdict:
 
 
 @_package_rule(
-    demand="one system, completely described",
+    required="one system, completely described",
     source="Endpoints rules, §8.2, §8.5; checker: system-description-valid, "
     "system-description-consistency, tps-utilization",
     fix="Describe the one system in every system_desc.json; only its deployment may differ.",
@@ -302,7 +302,7 @@ def benchmark(curve: CurveFacts) -> Verdict:
 
 
 @_own_rule(
-    demand="the same in point.yaml, system_desc.json and config.yaml",
+    required="the same in point.yaml, system_desc.json and config.yaml",
     source="Endpoints rules, §8.2, §8.3: each has division and C_max",
     fix="Correct the file that is wrong; config.yaml is the client's.",
 )
@@ -368,12 +368,12 @@ def seeds(curve: CurveFacts) -> Verdict:
         faults += [f"{point.name}: {name} {getattr(runtime, name)}" for name in wrong]
         if not seed_set.serves(file.target_cohort):
             faults.append(f"{point.name}: set {file.seed_set} for cohort {file.target_cohort}")
-    demand = "; ".join(f"set {name}, from {s.cohort} on four" for name, s in SEED_SETS.items())
-    return _verdict(faults, f"set {', '.join(sorted(names))}", demand)
+    required = "; ".join(f"set {name}, from {s.cohort} on four" for name, s in SEED_SETS.items())
+    return _verdict(faults, f"set {', '.join(sorted(names))}", required)
 
 
 @_package_rule(
-    demand="none, or one of the benchmark's list, two cohorts after its approval",
+    required="none, or one of the benchmark's list, two cohorts after its approval",
     source="Endpoints rules, §2.9.4; checker: approved-drafter, drafter-approval-lead-time",
     fix="Use an approved drafter, or none.",
 )
@@ -391,7 +391,7 @@ def drafter(curve: CurveFacts) -> Verdict:
 
 
 @_package_rule(
-    demand="a warm-up that fits together",
+    required="a warm-up that fits together",
     source="Endpoints rules, §6.3; checker: point-config-valid",
     fix="Write the warm-up as it ran; all zeros without one.",
 )
@@ -473,18 +473,18 @@ def offline_point(curve: CurveFacts) -> Verdict:
     if curve.is_agentic:
         return verdict(not of_offline, ", ".join(p.name for p, _ in of_offline) or "none", "none")
     c_max = curve.description.max_supported_concurrency
-    demand = f"one, at C_max {c_max:,} or dedicated"
+    required = f"one, at C_max {c_max:,} or dedicated"
     if len(of_offline) != 1:
-        return verdict(False, ", ".join(p.name for p, _ in of_offline) or "none", demand)
+        return verdict(False, ", ".join(p.name for p, _ in of_offline) or "none", required)
     ((point, file),) = of_offline
     words = f"{point.name}, {file.offline}"
     if not point.is_dedicated:
-        return verdict(file.concurrency == c_max, words, demand)
+        return verdict(file.concurrency == c_max, words, required)
     at_c_max = next((p.system_tps for p in curve.fixed if p.concurrency == c_max), None)
     least, tps = OFFLINE_SHARE * (at_c_max or 0.0), point.system_tps or 0.0
-    demand = f"concurrency from {c_max:,} on, {least:,.2f} tokens/s"
+    required = f"concurrency from {c_max:,} on, {least:,.2f} tokens/s"
     return verdict(
-        file.concurrency >= c_max and tps >= least, f"{words}, {tps:,.2f} tokens/s", demand
+        file.concurrency >= c_max and tps >= least, f"{words}, {tps:,.2f} tokens/s", required
     )
 
 
@@ -512,12 +512,12 @@ def duration(curve: CurveFacts) -> Verdict:
         if lasted_s > whole_s:
             faults.append(f"{point.name}: a window of {lasted_s:,.1f} s in {whole_s:,.1f} s")
     beyond_s = min_duration_s(ULTRA_LOW + 1, agentic=curve.is_agentic)
-    demand = f"600 s up to {ULTRA_LOW}, else {beyond_s:,.0f} s"
-    return _verdict(faults, f"{len(curve.files)} points long enough", demand)
+    required = f"600 s up to {ULTRA_LOW}, else {beyond_s:,.0f} s"
+    return _verdict(faults, f"{len(curve.files)} points long enough", required)
 
 
 @_package_rule(
-    demand="a window that its points allow",
+    required="a window that its points allow",
     source="Endpoints rules, §4.4; checker: steady-state-valid, steady-state-consistency",
     fix="Copy the detector's block of the run (result_summary.json, report.txt) unchanged.",
 )
@@ -587,7 +587,7 @@ def tpot_p90_ms(point: PointFacts) -> float | None:
 
 
 @_package_rule(
-    demand="figures that follow from the client's own",
+    required="figures that follow from the client's own",
     source="Endpoints rules, §4.1, §9.1; checker: result-file-valid, "
     "metric-consistency-output-tokens, metric-consistency-system-tps, "
     "metric-consistency-tpot-p90, metric-consistency-tps-per-user, agentic-metric-consistency",
@@ -652,7 +652,7 @@ def _measured(curve: CurveFacts) -> list[PointFacts]:
 
 
 @_own_rule(
-    demand="figures of one series of values, of one run",
+    required="figures of one series of values, of one run",
     source="the client's report.py and early_stopping.py; Little's law",
     fix=_AS_WRITTEN,
 )
@@ -677,7 +677,7 @@ def distributions(curve: CurveFacts) -> Verdict:
 
 
 @_own_rule(
-    demand="at least 64 bits, drawn, between system prompt and user's text of each request",
+    required="at least 64 bits, drawn, between system prompt and user's text of each request",
     source="Endpoints rules, §2.9.5, §2.9.5.1",
     fix="Let the client salt the measurement's requests, and not those of the accuracy run.",
 )
@@ -762,8 +762,8 @@ def accuracy_points(curve: CurveFacts) -> Verdict:
     names = [point.name for point in owners.values()]
     extra = [p for p in _with_accuracy(curve) if p.name not in names and not p.offline]
     faults += [f"{point.name} is one too many" for point in extra]
-    demand = "one in each region" + (", and Offline" if not curve.is_agentic else "")
-    return _verdict(faults, ", ".join(names), demand)
+    required = "one in each region" + (", and Offline" if not curve.is_agentic else "")
+    return _verdict(faults, ", ".join(names), required)
 
 
 @_package_rule(
@@ -795,7 +795,7 @@ def accuracy_gate(curve: CurveFacts) -> Verdict:
 
 
 @_package_rule(
-    demand="the system's provisioned power, by its parts and their sources",
+    required="the system's provisioned power, by its parts and their sources",
     source="Endpoints rules, §4.5.2, appendix E; checker: power-descriptor",
     fix="Write results/<system>/system_power.json; leave out what the checker computes.",
 )
@@ -836,7 +836,7 @@ def _counted_otherwise(curve: CurveFacts, provisioned: ProvisionedPower) -> Iter
 
 
 @_package_rule(
-    demand="as many replicas as fit, on nodes that hold them",
+    required="as many replicas as fit, on nodes that hold them",
     source="Endpoints rules, §4.5.3; checker: nodes-used, maximal-engagement, "
     "metric-consistency-tps-per-kw",
     fix="Correct nodes_used and the parallelism, or explain fewer replicas in dp_shortfall.",
