@@ -582,7 +582,7 @@ class MadeRun:
 
     def __post_init__(self) -> None:
         # A submission does not tell how it was generated.
-        self.departures: tuple[str, ...] | None = None if self.submitted else ()
+        self.deviations: tuple[str, ...] | None = None if self.submitted else ()
         untold = self.submitted or (self.remote is not None and self.remote.cached_untold)
         self.cached_tokens: int | None = None if untold else 0
         self.caching = made_blocks() if self.mode == CACHING else []
@@ -711,9 +711,9 @@ class MadeRun:
         texts = SubmittedTexts(self.accuracy_txt, self.verify_txt, self.cut_log, rates)
         scores = parse_accuracy_txt(self.accuracy_txt).scores
         session = None
-        if self.departures is not None:
+        if self.deviations is not None:
             session = SessionFacts(
-                self.departures, remote=self.remote, cached_tokens=self.cached_tokens
+                self.deviations, remote=self.remote, cached_tokens=self.cached_tokens
             )
         kind, more = RunFacts, dict[str, Any]()
         if self.mode == CACHING:

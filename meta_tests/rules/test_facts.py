@@ -10,7 +10,7 @@ from mlperf_suite.benchmarks.llama3_1_8b import EDGE, LLAMA3_1_8B, OFFICIAL
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.features.code_grading.benchmarks.deepseek_r1 import DEEPSEEK_R1
 from mlperf_suite.features.code_grading.benchmarks.gpt_oss_120b import GPT_OSS_120B
-from mlperf_suite.rules.facts import find_departures, find_reference, find_speculation
+from mlperf_suite.rules.facts import find_deviations, find_reference, find_speculation
 
 LLAMA3 = "meta-llama/meta-llama-3-8b-instruct"
 PART = "samples: the gate holds for the whole data set"
@@ -53,7 +53,7 @@ def test_a_reference_is_of_the_benchmarks_own_model_and_data(
 
 
 @pytest.mark.parametrize(
-    ("max_new_tokens", "engine", "departures"),
+    ("max_new_tokens", "engine", "deviations"),
     [
         (128, {}, ()),
         (128, {"enable_prefix_caching": False, "dtype": "bfloat16"}, ()),
@@ -64,8 +64,8 @@ def test_a_reference_is_of_the_benchmarks_own_model_and_data(
         (128, {"server_model": LLAMA3}, ("the server runs meta-llama/Meta-Llama-3-8B-Instruct",)),
     ],
 )
-def test_another_generation_is_told(max_new_tokens: Any, engine: Any, departures: Any) -> None:
-    assert find_departures(OFFICIAL, max_new_tokens, engine) == departures
+def test_another_generation_is_told(max_new_tokens: Any, engine: Any, deviations: Any) -> None:
+    assert find_deviations(OFFICIAL, max_new_tokens, engine) == deviations
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def faults(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     settings = {} if setting == {} else {"speculative": setting}
     result = find_speculation(benchmark, benchmark.scenario(place), ROUNDS[round_], settings)
-    return result.departures, result.undisclosed
+    return result.deviations, result.undisclosed
 
 
 @pytest.mark.parametrize(
@@ -138,9 +138,9 @@ def test_tokens_are_proposed_only_where_the_round_allows_it(
     ],
 )
 def test_other_speculation_departs(change: dict[str, object], departure: str) -> None:
-    departures, undisclosed = faults(GPT_OSS_120B, "Interactive", EAGLE3 | change)
-    assert (len(departures), undisclosed) == (1, ())
-    assert departures[0].endswith(departure)
+    deviations, undisclosed = faults(GPT_OSS_120B, "Interactive", EAGLE3 | change)
+    assert (len(deviations), undisclosed) == (1, ())
+    assert deviations[0].endswith(departure)
 
 
 @pytest.mark.parametrize("name", EAGLE3)
@@ -152,8 +152,8 @@ def test_speculation_of_which_a_part_is_not_said_is_not_judged(name: str) -> Non
 
 @pytest.mark.parametrize("change", [{"head": "/models/head"}, {"quantization": "fp8"}])
 def test_what_may_be_the_rounds_head_shows_nothing(change: dict[str, object]) -> None:
-    departures, undisclosed = faults(GPT_OSS_120B, "Interactive", EAGLE3 | change)
-    assert (departures, len(undisclosed)) == ((), 1)
+    deviations, undisclosed = faults(GPT_OSS_120B, "Interactive", EAGLE3 | change)
+    assert (deviations, len(undisclosed)) == ((), 1)
 
 
 def test_servers_that_are_not_alike_are_judged_each() -> None:
@@ -164,5 +164,5 @@ def test_servers_that_are_not_alike_are_judged_each() -> None:
 
 def test_the_method_alone_as_earlier_versions_kept_it() -> None:
     assert faults(GPT_OSS_120B, "Server", "eagle3") == ((BY_EAGLE3,), ())
-    departures, undisclosed = faults(GPT_OSS_120B, "Interactive", "eagle3")
-    assert (departures, len(undisclosed)) == ((), 4)
+    deviations, undisclosed = faults(GPT_OSS_120B, "Interactive", "eagle3")
+    assert (deviations, len(undisclosed)) == ((), 4)

@@ -129,7 +129,7 @@ CUT = "3 answers cut by the server's own limit"
 def test_a_server_that_did_otherwise_fails_smoke_too(mode: Any, rule: Any, smoke: Any) -> None:
     facts = replace(facts_of("Server", remote_run(departures=(CUT,)), mode), smoke=smoke)
     assert list(not_passed(judge(facts))) == [rule]
-    cached_and_short = of_session(facts, departures=("at most 16 new tokens, not 128",))
+    cached_and_short = of_session(facts, deviations=("at most 16 new tokens, not 128",))
     (verdict,) = [v for v in judge(cached_and_short) if not v.passed]
     assert (verdict.status, verdict.found) == ("failed", f"at most 16 new tokens, not 128, {CUT}")
 
@@ -141,7 +141,7 @@ def test_speculation_that_nobody_tells_of_is_not_judged_and_excuses_no_departure
         verdict = verdict_on(replace(facts, smoke=smoke), "generation")
         why = "the engine does not say x; A or B"
         assert (verdict.status, verdict.why) == ("not judged", why)
-    departed = of_session(facts, departures=("a prefix cache",))
+    departed = of_session(facts, deviations=("a prefix cache",))
     assert verdict_on(departed, "generation").status == "failed"
     verdict = verdict_on(of_session(facts, undisclosed=()), "generation")
     assert (verdict.status, verdict.why) == ("passed", "A or B")

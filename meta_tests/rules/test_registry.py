@@ -43,7 +43,7 @@ def test_the_open_division_lacks_the_gates_alone(mode: Any) -> None:
 def test_logs_alone_are_not_judged_by_what_only_a_session_knows(mode: Any) -> None:
     run = MadeRun(*every_scenario()[0], mode)
     in_session = {v.rule for v in judge(run.facts())}
-    run.departures = None
+    run.deviations = None
     alone = {v.rule for v in judge(run.facts())}
     by_mode = {
         "accuracy": {"accuracy_generation", "accuracy_loadgen_clock"},

@@ -55,7 +55,7 @@ def test_the_embedded_reference_is_of_the_embedded_model_and_data_alone(tmp_path
     assert "the model" in why_no_reference(EDGE, 84, model=own_model(tmp_path / "model"))
 
 
-def departures(
+def deviations(
     row: Benchmark = LLAMA3_1_8B,
     scenario: str = "Offline",
     engine: Any = None,
@@ -64,21 +64,21 @@ def departures(
     **options: Any,
 ) -> tuple[str, ...]:
     run_inputs = inputs(benchmark=[row.id], **options)
-    return run_inputs.departures(
+    return run_inputs.deviations(
         row, row.scenario(scenario), engine or {}, mode=mode, max_model_len=context
     )
 
 
 def test_other_generation_than_the_benchmarks_departs() -> None:
-    assert departures() == departures(max_new_tokens="128") == ()
-    assert departures(max_new_tokens="130") == ("at most 130 new tokens, not 128",)
-    assert departures(engine={"enable_prefix_caching": True}) == ("a prefix cache",)
-    assert departures(engine={"enable_prefix_caching": False}) == ()
+    assert deviations() == deviations(max_new_tokens="128") == ()
+    assert deviations(max_new_tokens="130") == ("at most 130 new tokens, not 128",)
+    assert deviations(engine={"enable_prefix_caching": True}) == ("a prefix cache",)
+    assert deviations(engine={"enable_prefix_caching": False}) == ()
     # The engine would cut the longest answer at the context's end and say nothing.
     longest = max(map(len, inputs().prompts(LLAMA3_1_8B)))
-    assert departures(context=longest + 128) == ()
+    assert deviations(context=longest + 128) == ()
     cut = ("at most 127 new tokens fit the context, not 128",)
-    assert departures(context=longest + 127) == cut
+    assert deviations(context=longest + 127) == cut
 
 
 def test_each_mode_departs_from_its_own_length() -> None:
@@ -91,7 +91,7 @@ def test_each_mode_departs_from_its_own_length() -> None:
         ("accuracy", "10240", ("at most 10240 new tokens, not 32768",)),
     ):
         options: dict[str, Any] = {"max_new_tokens": tokens} if tokens else {}
-        assert departures(GPT_OSS, mode=mode, profile="official", **options) == found
+        assert deviations(GPT_OSS, mode=mode, profile="official", **options) == found
 
 
 def test_speculation_departs_but_where_the_round_allows_it() -> None:
@@ -102,7 +102,7 @@ def test_speculation_departs_but_where_the_round_allows_it() -> None:
         (GPT_OSS, "Interactive", "v6.0", True),
         (GPT_OSS, "Interactive", "v6.1", False),
     ):
-        found = departures(row, scenario, engine, round=round_)
+        found = deviations(row, scenario, engine, round=round_)
         assert found == (("speculative decoding (eagle3)",) if departs else ())
 
 

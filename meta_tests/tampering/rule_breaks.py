@@ -80,7 +80,7 @@ def rule_names(run: MadeRun) -> list[str]:
         run.mode,
         run.division,
         submitted=run.submitted,
-        in_session=run.departures is not None,
+        in_session=run.deviations is not None,
     )
     return [r.name for r in rules]
 
@@ -325,7 +325,7 @@ def other_generation(run: MadeRun, data: st.DataObject) -> None:
     if data.draw(st.booleans()):
         run.remote = remote_run(departures=departures)
     else:
-        run.departures = departures
+        run.deviations = departures
 
 
 def busy_client(run: MadeRun, data: st.DataObject) -> None:

@@ -11,10 +11,10 @@ import time
 from dataclasses import dataclass
 
 MAX_CLOCK_DRIFT = 0.001
-"""The largest departure between the two clocks, as a share of the elapsed time. The kernel adjusts
+"""The largest deviation between the two clocks, as a share of the elapsed time. The kernel adjusts
 the system's clock by at most 0.0005 (MAXFREQ of linux/timex.h) without setting it."""
 FLOOR_S = 0.002
-"""A departure that is no fault over any time, in s: LoadGen's log counts in ms."""
+"""A deviation that is no fault over any time, in s: LoadGen's log counts in ms."""
 _TRIES = 5
 
 
@@ -24,7 +24,7 @@ class ClockFigures:
 
     `elapsed_s`: by CLOCK_MONOTONIC_RAW. `gain_s`: of the readings, the two between which the
     system's clock departed furthest from it beyond what is allowed: by how much (negative: set
-    back); `allowed_s`, `begin_s`, `end_s`: the departure allowed between these two, and when they
+    back); `allowed_s`, `begin_s`, `end_s`: the deviation allowed between these two, and when they
     were. `answering_s`: from the first query's arrival at the SUT to its last answer by
     time.monotonic; None if no times were kept.
     """

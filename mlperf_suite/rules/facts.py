@@ -103,14 +103,14 @@ class ComparedRuns:
 class SessionFacts:
     """What only the session that made a run knows of it, and no log shows.
 
-    `departures`: how its generation deviates from the benchmark's. `undisclosed`: what the engine
+    `deviations`: how its generation deviates from the benchmark's. `undisclosed`: what the engine
     does not say of its generation. A few words each. `possible_models`: what else the model may be,
     empty if that is not a question. `remote`: what a remote server and its client reported; None if
     the engine is in this process. `cached_tokens`: prompt tokens that the engine took from a cache
     in this run; None if it does not count them.
     """
 
-    departures: tuple[str, ...] = ()
+    deviations: tuple[str, ...] = ()
     undisclosed: tuple[str, ...] = ()
     possible_models: str = ""
     remote: RemoteRun | None = None
@@ -303,7 +303,7 @@ def find_reference(
     return reference, ""
 
 
-def find_departures(
+def find_deviations(
     workload: Workload,
     max_new_tokens: int,
     engine_settings: Mapping[str, object],
@@ -316,34 +316,34 @@ def find_departures(
     `engine_settings`: the engine's own description of its settings. `room`: the tokens that its
     context leaves for the answer to the longest prompt, if known.
     """
-    limit, departures = workload.part(mode).generation.max_new_tokens, []
+    limit, deviations = workload.part(mode).generation.max_new_tokens, []
     if max_new_tokens != limit:
-        departures.append(f"at most {max_new_tokens} new tokens, not {limit}")
+        deviations.append(f"at most {max_new_tokens} new tokens, not {limit}")
     elif room is not None and room < limit:
-        departures.append(f"at most {room} new tokens fit the context, not {limit}")
+        deviations.append(f"at most {room} new tokens fit the context, not {limit}")
     if engine_settings.get("enable_prefix_caching"):
-        departures.append("a prefix cache")
+        deviations.append("a prefix cache")
     if changes := engine_settings.get(MODEL_CHANGES):
-        departures.append(f"a model that is changed by {changes}")
+        deviations.append(f"a model that is changed by {changes}")
     server_model = str(engine_settings.get(SERVER_MODEL)).casefold()
     for sibling in workload.marks.siblings:
         if server_model == sibling.name.casefold():
-            departures.append(f"the server runs {sibling.name}")
-    return tuple(departures)
+            deviations.append(f"the server runs {sibling.name}")
+    return tuple(deviations)
 
 
-def besides_length(departures: Iterable[str]) -> list[str]:
-    """The departures other than that of the answer length limit, which a smoke run may have."""
-    return [words for words in departures if not words.startswith("at most")]
+def besides_length(deviations: Iterable[str]) -> list[str]:
+    """The deviations other than that of the answer length limit, which a smoke run may have."""
+    return [words for words in deviations if not words.startswith("at most")]
 
 
 @dataclass(frozen=True, slots=True)
 class SpeculationFaults:
-    """`departures`: how an engine's speculative decoding differs from what the round allows.
+    """`deviations`: how an engine's speculative decoding differs from what the round allows.
     `undisclosed`: what it does not say of it. A few words each.
     """
 
-    departures: tuple[str, ...] = ()
+    deviations: tuple[str, ...] = ()
     undisclosed: tuple[str, ...] = ()
 
 
@@ -355,7 +355,7 @@ def find_speculation(
     allowed = benchmark.speculation
     if allowed and (scenario.name != allowed.scenario or round_.name not in allowed.rounds):
         allowed = None
-    departures, undisclosed = [], []
+    deviations, undisclosed = [], []
     for entry in setting if isinstance(setting, list) else [setting]:
         if entry == {}:
             undisclosed.append("whether it decodes speculatively")
@@ -365,15 +365,15 @@ def find_speculation(
             words = f"speculative decoding ({facts.get('method', 'by a method not named')})"
             if allowed is None or "acceptance" in facts:
                 how = f" with {facts['acceptance']}" if "acceptance" in facts else ""
-                departures.append(words + how)
+                deviations.append(words + how)
                 continue
             for name in ("method", "steps", "topk", "head", "quantization"):
                 value, values = facts.get(name), getattr(allowed, name)
                 if value is None or (value not in values and not _is_telling(name, value)):
                     undisclosed.append(f"the {name} of its speculative decoding")
                 elif value not in values:
-                    departures.append(f"{words} with {name} {value}, not {_either(values)}")
-    return SpeculationFaults(tuple(dict.fromkeys(departures)), tuple(dict.fromkeys(undisclosed)))
+                    deviations.append(f"{words} with {name} {value}, not {_either(values)}")
+    return SpeculationFaults(tuple(dict.fromkeys(deviations)), tuple(dict.fromkeys(undisclosed)))
 
 
 def _either(values: Iterable[object]) -> str:
@@ -381,7 +381,7 @@ def _either(values: Iterable[object]) -> str:
 
 
 def _is_telling(name: str, value: object) -> bool:
-    """Whether a value that is not the rules' own shows a departure: a folder can hold any head, and
+    """Whether a value that is not the rules' own shows a deviation: a folder can hold any head, and
     a model's quantization often leaves out its head."""
     return name != "quantization" and (name != "head" or bool(_HUB_ID.fullmatch(str(value))))
 

@@ -171,7 +171,7 @@ def _departs_in_length_alone(run: RunFacts) -> bool:
     cache, or a server that did not do as asked."""
     remote = run.in_session.remote
     by_server = remote is not None and remote.departures
-    return not by_server and not besides_length(run.in_session.departures)
+    return not by_server and not besides_length(run.in_session.deviations)
 
 
 @rule(
@@ -195,9 +195,9 @@ def generation(run: RunFacts) -> Verdict:
     """
     session = run.in_session
     remote = session.remote
-    departures = (*session.departures, *(remote.departures if remote else ()))
-    if departures:
-        return verdict(False, ", ".join(departures))
+    deviations = (*session.deviations, *(remote.departures if remote else ()))
+    if deviations:
+        return verdict(False, ", ".join(deviations))
     if session.undisclosed:
         words = "as the benchmark specifies, as far as it is known"
         why = f"the engine does not say {', '.join(session.undisclosed)}"

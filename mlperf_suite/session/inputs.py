@@ -28,7 +28,7 @@ from mlperf_suite.loadgen.runner import check_round
 from mlperf_suite.results.run_folder import check_writable
 from mlperf_suite.rules.facts import (
     SpeculationFaults,
-    find_departures,
+    find_deviations,
     find_reference,
     find_speculation,
 )
@@ -383,7 +383,7 @@ class Inputs:
             whole=benchmark.own_samples_of(mode),
         )
 
-    def departures(
+    def deviations(
         self,
         benchmark: Benchmark,
         scenario: Scenario,
@@ -402,8 +402,8 @@ class Inputs:
             room = max_model_len - max(map(len, self.prompts(benchmark, mode)))
         longest = self.generation(benchmark, mode).max_new_tokens
         workload = self.workload(benchmark)
-        departures = find_departures(workload, longest, engine_settings, mode, room=room)
-        return departures + self.speculation(benchmark, scenario, engine_settings).departures
+        deviations = find_deviations(workload, longest, engine_settings, mode, room=room)
+        return deviations + self.speculation(benchmark, scenario, engine_settings).deviations
 
     def speculation(
         self, benchmark: Benchmark, scenario: Scenario, engine_settings: Mapping[str, object]

@@ -56,12 +56,12 @@ class StepMaker:
     def engine(self) -> Engine:
         return self.engines.loaded("runs")
 
-    def departures(
+    def deviations(
         self, benchmark: Benchmark, scenario: Scenario, mode: Mode = "performance"
     ) -> tuple[str, ...]:
         """How the loaded engine generates answers otherwise than the benchmark says."""
         engine = self.engine.description
-        return self.inputs.departures(
+        return self.inputs.deviations(
             benchmark, scenario, engine.settings, mode=mode, max_model_len=engine.max_model_len
         )
 

@@ -219,10 +219,10 @@ class ScenarioRuns(StepMaker):
         benchmark, mode, engine = result.benchmark, key.mode, self.engine.description.settings
         reference, no_reference_reason = self.inputs.reference(benchmark, samples, mode)
         accuracy = result.runs.get("accuracy")
-        departures = self.departures(benchmark, result.scenario, mode)
+        deviations = self.deviations(benchmark, result.scenario, mode)
         # For performance runs, a separate rule judges them.
         if cached_tokens and mode != "performance":
-            departures = (*departures, f"{cached_tokens:,} prompt tokens from a cache")
+            deviations = (*deviations, f"{cached_tokens:,} prompt tokens from a cache")
         return RunFacts(
             benchmark,
             result.scenario,
@@ -241,7 +241,7 @@ class ScenarioRuns(StepMaker):
             eos_token_ids=self.inputs.eos_token_ids if benchmark.audit(mode) else None,
             vocabulary=self.inputs.vocabulary,
             session=SessionFacts(
-                departures,
+                deviations,
                 self.inputs.speculation(benchmark, result.scenario, engine).undisclosed,
                 self.inputs.possible_models(benchmark),
                 record.remote,
@@ -309,7 +309,7 @@ class ScenarioRuns(StepMaker):
         session = dataclasses.replace(
             first_facts.in_session,
             remote=remote,
-            departures=self.departures(result.benchmark, result.scenario),
+            deviations=self.deviations(result.benchmark, result.scenario),
             cached_tokens=observation.cached_tokens(remote),
         )
         facts = dataclasses.replace(first_facts, logs=run.logs, session=session)

@@ -44,7 +44,7 @@ BREAKS: dict[str, dict[str, Any]] = {
     "context_length": {"context": 32_767},
     "replay_counts": {"miscounted": ("a prompt of 10 tokens is 11",)},
     "most_duration": {"seconds": 14_401.0},
-    "chat_generation": {"departures": ("the server runs another model",)},
+    "chat_generation": {"deviations": ("the server runs another model",)},
     "calling_passed": {"accuracy_passed": False},
     "accuracy_calling_settings": {"sent": {**SENT, "concurrency": 2}},
     "accuracy_every_question": {"answered": 994},

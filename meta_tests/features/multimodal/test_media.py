@@ -20,7 +20,7 @@ from mlperf_suite.errors import DatasetError, UsageError
 from mlperf_suite.features.multimodal.product_prompts import ProductPrompt
 from mlperf_suite.features.multimodal.qwen3_vl import QWEN3_VL, HierarchicalF1Scorer
 from mlperf_suite.features.multimodal.whisper import RATE_HZ, load_speech
-from mlperf_suite.rules.facts import find_departures
+from mlperf_suite.rules.facts import find_deviations
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings
 
@@ -70,8 +70,8 @@ def test_arguments_that_change_a_pictures_tokens_depart_by_name(name: str) -> No
 
     assert changes() == {}
     assert changes(**{name: {"max_pixels": 1}}) == {MODEL_CHANGES: name}
-    departures = find_departures(QWEN3_VL.workload, 2048, changes(**{name: {"max_pixels": 1}}))
-    assert departures == (f"a model that is changed by {name}",)
+    deviations = find_deviations(QWEN3_VL.workload, 2048, changes(**{name: {"max_pixels": 1}}))
+    assert deviations == (f"a model that is changed by {name}",)
 
 
 # LibriSpeech's repacked clips: manifest, WAV files, and prompts that carry the sound

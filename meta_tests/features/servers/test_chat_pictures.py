@@ -32,7 +32,7 @@ from mlperf_suite.features.servers.config import EndpointConfig, parse_endpoint
 from mlperf_suite.features.servers.engine import EndpointEngine
 from mlperf_suite.features.servers.picture_messages import chat_prompt, trial_prompt
 from mlperf_suite.results.run_folder import read_summary, run_folders
-from mlperf_suite.rules.facts import find_departures
+from mlperf_suite.rules.facts import find_deviations
 
 GENERATION = Generation(max_new_tokens=9, temperature=0.7, top_p=0.8, top_k=20, seed=None)
 
@@ -148,9 +148,9 @@ def test_a_picture_of_other_tokens_is_a_departure(counted: int | None) -> None:
     prompt.counted = counted
     with engine() as (loaded, _):
         answers_of(loaded, [prompt])
-        departures = loaded.take_remote_run().departures
+        deviations = loaded.take_remote_run().departures
     words = "1 of 1 answers with another prompt length in usage (321 tokens for 322)"
-    assert departures == ((words,) if counted == 322 else ())
+    assert deviations == ((words,) if counted == 322 else ())
 
 
 @pytest.mark.parametrize(
@@ -170,9 +170,9 @@ def test_an_argument_that_changes_pictures_departs_from_the_model(
         settings = loaded.description.settings
     assert settings.get(MODEL_CHANGES) == changes
     assert QWEN3_VL.workload is not None
-    departures = find_departures(QWEN3_VL.by_round["v6.1"](QWEN3_VL.workload), 150, settings)
+    deviations = find_deviations(QWEN3_VL.by_round["v6.1"](QWEN3_VL.workload), 150, settings)
     expected = (f"a model that is changed by {changes}",) if changes else ()
-    assert departures == expected
+    assert deviations == expected
 
 
 def test_tokens_of_a_picture() -> None:

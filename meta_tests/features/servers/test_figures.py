@@ -4,7 +4,7 @@ from array import array
 from typing import Any
 
 from mlperf_suite.engines.messages import ServerAnswer
-from mlperf_suite.features.servers.figures import ClientAccount, DepartureAccount, EndpointAccount
+from mlperf_suite.features.servers.figures import ClientAccount, DeviationAccount, EndpointAccount
 
 
 def answer_of(tokens: int = 4, **changes: Any) -> ServerAnswer:
@@ -28,7 +28,7 @@ def test_an_endpoints_figures_are_those_of_its_answers() -> None:
 
 
 def words(*answers: tuple[ServerAnswer, int, int, bool]) -> tuple[str, ...]:
-    account = DepartureAccount()
+    account = DeviationAccount()
     for answer, most, least, ids in answers:
         account.add(answer, 9, most, least, ids=ids)
     return account.words()

@@ -33,7 +33,7 @@ class ChatFacts(Facts):
     data that was run. `conversations`: of a replay. `why_missing`: of the first without an answer.
     `reasoned`: answers with reasoning. `context`: the server's, in tokens. `miscounted`: answers
     whose tokens the server counts otherwise than the model's tokenizer, in words; None if nothing
-    counts them. `departures`: how the engine differs from what the benchmark says. `scores`: in
+    counts them. `deviations`: how the engine differs from what the benchmark says. `scores`: in
     percent, None without answers; `ungated` says why they are not held against the gates.
     `checker`: what checked the calls, `bfcl`: whether that is bfcl-eval. `accuracy_passed`: of the
     same system, None if there was no accuracy run. `seconds`: of the whole replay.
@@ -51,7 +51,7 @@ class ChatFacts(Facts):
     reasoned: int | None = None
     context: int | None = None
     miscounted: tuple[str, ...] | None = None
-    departures: tuple[str, ...] = ()
+    deviations: tuple[str, ...] = ()
     scores: Mapping[str, float] | None = None
     ungated: str = ""
     checker: str = ""
@@ -249,8 +249,8 @@ def most_duration(run: ChatFacts) -> Verdict:
 def chat_generation(run: ChatFacts) -> Verdict:
     """The engine answers with the benchmark's model, unchanged, and only the decoding that the
     round allows."""
-    found = "; ".join(run.departures) or "as the benchmark says"
-    return verdict(not run.departures, found, "as the benchmark says")
+    found = "; ".join(run.deviations) or "as the benchmark says"
+    return verdict(not run.deviations, found, "as the benchmark says")
 
 
 @_chat_rule(

@@ -161,16 +161,16 @@ class ChatRuns(StepMaker):
                 facts,
                 conversations=len(sessions),
                 context=self._context,
-                departures=self._departures(result),
+                deviations=self._deviations(result),
                 accuracy_passed=accuracy_verdict(accuracy.verdicts) if accuracy else None,
                 seconds=seconds,
             )
         )
 
-    def _departures(self, result: Result) -> tuple[str, ...]:
+    def _deviations(self, result: Result) -> tuple[str, ...]:
         """How the engine differs from the benchmark's, which allows a prefix cache."""
         settings = self.engine.description.settings
-        found = self.inputs.departures(result.benchmark, result.scenario, settings)
+        found = self.inputs.deviations(result.benchmark, result.scenario, settings)
         return tuple(words for words in besides_length(found) if words != _CACHE)
 
     @property

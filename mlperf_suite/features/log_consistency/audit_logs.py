@@ -10,7 +10,7 @@ from itertools import chain
 from mlperf_suite.benchmarks.audits import LOG_SEED, TEST06
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.features.log_consistency.schedule import Issue, logging_draws
-from mlperf_suite.features.log_consistency.seeded import departure, order_verdict
+from mlperf_suite.features.log_consistency.seeded import deviation, order_verdict
 from mlperf_suite.loadgen.logs import SUMMARY
 from mlperf_suite.rules.audit_rules import AUDITS, lacks_detail_log, need_detail_log
 from mlperf_suite.rules.facts import RunFacts
@@ -129,7 +129,7 @@ def _order_by_round(run: RunFacts, entries: Sequence[tuple[int, int]]) -> Verdic
             equal=False,
             unique=False,
         )
-        words = departure(entries, issue)
+        words = deviation(entries, issue)
         if not words:
             return verdict(True, f"{len(entries):,} entries, as drawn")
         first_words = first_words or words

@@ -110,7 +110,7 @@ def order_verdict(run: RunFacts, entries: Sequence[tuple[int, int]]) -> Verdict:
     total, size = (run.whole(key, 1) for key in _SIZES)
     count = run.whole(run.detail.accuracy_count_key, 1)
     accuracy = run.is_accuracy
-    departures = []
+    deviations = []
     for shuffle_size in _shuffle_sizes(total, count if accuracy else size):
         issue = Issue(
             run.scenario.loadgen_scenario,
@@ -123,13 +123,13 @@ def order_verdict(run: RunFacts, entries: Sequence[tuple[int, int]]) -> Verdict:
             run.flag("effective_sample_concatenate_permutation"),
             run.flag("effective_performance_issue_unique"),
         )
-        if not (words := departure(entries, issue)):
+        if not (words := deviation(entries, issue)):
             return verdict(True, f"{len(entries):,} entries, as drawn")
-        departures.append(words)
-    return verdict(False, departures[0])
+        deviations.append(words)
+    return verdict(False, deviations[0])
 
 
-def departure(entries: Sequence[tuple[int, int]], issue: Issue) -> str:
+def deviation(entries: Sequence[tuple[int, int]], issue: Issue) -> str:
     """The first entry with a wrong sample for its position, in words; "" if there is none.
 
     If several sets of samples are loaded one after another, the order cannot be determined.

@@ -168,34 +168,34 @@ class PeakSearches(StepMaker):
         run = self.load_run(result.benchmark, plan, folder)
         remote = observation.remote()
         # A rate must obey the rules of a performance run too.
-        departures = list(self.departures(result.benchmark, scenario))
+        deviations = list(self.deviations(result.benchmark, scenario))
         if settings.smoke:
-            departures = besides_length(departures)
-        departures += remote.departures if remote else ()
+            deviations = besides_length(deviations)
+        deviations += remote.departures if remote else ()
         if tokens := observation.cached_tokens(remote):
-            departures.append(f"{tokens:,} prompt tokens from a cache")
-        departures += run.logs.clock_faults
+            deviations.append(f"{tokens:,} prompt tokens from a cache")
+        deviations += run.logs.clock_faults
         limits = client_limits(remote.client, scenario) if remote else []
-        trial = _trial_of(rate, full_length, run.logs.detail, limits, departures)
-        if departures or limits or not (good := goodput(run.timeline, scenario.limits)):
+        trial = _trial_of(rate, full_length, run.logs.detail, limits, deviations)
+        if deviations or limits or not (good := goodput(run.timeline, scenario.limits)):
             return trial
         return dataclasses.replace(trial, goodput=round(good.share, 6))
 
 
 def _trial_of(
-    rate: float, full_length: bool, detail: DetailLog, limits: list[str], departures: list[str]
+    rate: float, full_length: bool, detail: DetailLog, limits: list[str], deviations: list[str]
 ) -> RateTrial:
-    reasons = [*(["client-bound", *limits] if limits else []), *departures]
+    reasons = [*(["client-bound", *limits] if limits else []), *deviations]
     reasons.append(str(detail["result_invalid_reason"] or ""))
     return RateTrial(
         rate,
         full_length,
-        detail["result_validity"] == "VALID" and not limits and not departures,
+        detail["result_validity"] == "VALID" and not limits and not deviations,
         detail.number("result_completed_samples_per_sec"),
         detail.milliseconds("result_first_token_99.00_percentile_latency_ns"),
         detail.milliseconds("result_time_per_output_token_99.00_percentile_ns"),
         "; ".join(filter(None, reasons)),
-        client_bound=bool(limits) and not departures,
+        client_bound=bool(limits) and not deviations,
         latency_p99_ms=detail.milliseconds("result_99.00_percentile_latency_ns"),
     )
 

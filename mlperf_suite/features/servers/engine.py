@@ -69,7 +69,7 @@ from mlperf_suite.features.servers.connection import most_connections
 from mlperf_suite.features.servers.figures import (
     AnswerMarks,
     ClientAccount,
-    DepartureAccount,
+    DeviationAccount,
     EndpointAccount,
 )
 from mlperf_suite.features.servers.picture_messages import chat_prompt, trial_prompt
@@ -436,7 +436,7 @@ class EndpointEngine(Driver):
             answer, pending.job.submitted, tokens, streamed=sampling.wants_first
         )
         self.cached_prompt_tokens += max(0, answer.cached_tokens or 0)
-        self._departures.add(
+        self._deviations.add(
             answer,
             self._prompt_tokens(pending.request.prompt_token_ids),
             sampling.max_tokens,
@@ -476,7 +476,7 @@ class EndpointEngine(Driver):
 
     def _begin_accounts(self) -> None:
         self._endpoint_accounts = [EndpointAccount(t.url) for t in self._config.targets]
-        self._departures, self._streams = DepartureAccount(), StreamAccount()
+        self._deviations, self._streams = DeviationAccount(), StreamAccount()
         self._client_account = ClientAccount()
         self._counters = [self._counters_of(place) for place in range(len(self._servers))]
         self._disturbed = False
@@ -504,7 +504,7 @@ class EndpointEngine(Driver):
         run_began = self._began
         with self._telling:
             accounts, client = self._endpoint_accounts, self._client_account
-            departures, counters_before = self._departures, self._counters
+            deviations, counters_before = self._deviations, self._counters
             stream = self._streams.figures()
             elapsed_s, cpu_s = max(self._ended, run_began) - run_began, self._cpu_s()
             readings = self._readings() or [[] for _ in accounts]
@@ -529,7 +529,7 @@ class EndpointEngine(Driver):
         return RemoteRun(
             client.figures(used_s, elapsed_s, servers_full),
             tuple(figures),
-            departures.words(),
+            deviations.words(),
             stream,
         )
 

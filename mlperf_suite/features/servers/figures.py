@@ -71,7 +71,7 @@ _MIN_SLACK = 8
 
 
 @dataclass(slots=True)
-class DepartureAccount:
+class DeviationAccount:
     """Counts the ways in which servers did not do what they were asked; `examples`: the first of
     each kind."""
 
@@ -117,7 +117,7 @@ class DepartureAccount:
             self.examples[kind] = one_line(example)
 
     def words(self) -> tuple[str, ...]:
-        """Each kind of departure with its count and first example."""
+        """Each kind of deviation with its count and first example."""
         return tuple(
             f"{count:,} of {self.answers:,} answers {kind} ({self.examples[kind]})"
             for kind, count in self.counts.items()

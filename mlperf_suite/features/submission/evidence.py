@@ -31,7 +31,7 @@ from mlperf_suite.rules.accuracy_rules import gate_name
 from mlperf_suite.rules.facts import (
     TEXT_ALONE,
     Division,
-    find_departures,
+    find_deviations,
     find_speculation,
     gives_text_alone,
 )
@@ -161,9 +161,9 @@ def refusals_of_run(
             reasons.append("made with a stand-in engine: not a measurement of any system")
         elif not allow_replay:
             reasons.append("made with a replay of prepared answers (--allow-replay accepts it)")
-    reasons += _departures(run)
+    reasons += _deviations(run)
     speculation = find_speculation(run.benchmark, run.scenario, round_, run.engine.settings)
-    reasons += speculation.departures
+    reasons += speculation.deviations
     reasons += _not_judged(run) if division == "closed" else []
     for mode, remote in run.summary.run.remote.items():
         reasons += [f"{mode}: {departure}" for departure in remote.departures]
@@ -181,17 +181,17 @@ def refusals_of_run(
     return [*reasons, *changed]
 
 
-def _departures(run: SuiteRun) -> list[str]:
+def _deviations(run: SuiteRun) -> list[str]:
     """How each mode's generation deviates from the benchmark's."""
     longest = run.settings.get("max_new_tokens", run.workload.generation.max_new_tokens)
-    departures = list(find_departures(run.workload, longest, run.engine.settings))
+    deviations = list(find_deviations(run.workload, longest, run.engine.settings))
     of_modes = run.settings.get("generation_by_mode")
     for mode, generation in (of_modes if isinstance(of_modes, dict) else {}).items():
         if mode in run.modes and isinstance(generation, dict):
             most = generation.get("max_new_tokens")
-            of_mode = find_departures(run.workload, most, {}, mode) if most else ()
-            departures += [f"{mode}: {departure}" for departure in of_mode]
-    return departures
+            of_mode = find_deviations(run.workload, most, {}, mode) if most else ()
+            deviations += [f"{mode}: {deviation}" for deviation in of_mode]
+    return deviations
 
 
 _JUDGED_BY = ("test07_score", "test09_mean_tokens")
