@@ -206,7 +206,7 @@ def pytest_commands() -> list[tuple[Path, str]]:
 def test_a_command_of_pytest_has_options_values_markers_and_tests_that_there_are(
     guide: Path, arguments: str
 ) -> None:
-    specs: dict[str, OptionSpec] = {f: s for s in OPTIONS for f in (s.flag, *s.former)}
+    specs: dict[str, OptionSpec] = {f: s for s in OPTIONS for f in (s.flag, *s.legacy_flags)}
     values: dict[str, Any] = {}
     # The shell would have put a file's words in the place of its variables.
     words = rewrite(shlex.split(arguments)).arguments

@@ -48,15 +48,15 @@ class OptionSpec:
     value, which may be auto; by default the setting's own. `variable`: the environment variable
     with the same meaning. A `switch` takes no value on the command line. `engine`: the only kind of
     engine that has this option; None if all have it. `chooses`: the kind that it chooses, whose
-    `engine` it has. Messages quote only the name of a `secret`, never its value. `former`: the
-    flags that mmlu.py and the node script had for it.
-    `section`: of the page of all options, if a feature has it. `not_with`: the names of options
-    that it cannot be combined with, profile-run or client. `own_runs`: its values with which a
-    session makes the runs of the option's feature alone, each with words that follow it.
-    `only_with`: the names of options of which one must be given, unless this one is set by its
-    variable, which may be there for other runs. `implies`: the field of another option, and the
-    value that this one gives it if it has none. `by_profile`: the default of each profile, where
-    they differ. `data_of`: what reads the data that it names, if it names any.
+    `engine` it has. Messages quote only the name of a `secret`, never its value. `legacy_flags`:
+    the flags that mmlu.py and the node script had for it. `section`: of the page of all options, if
+    a feature has it. `not_with`: the names of options that it cannot be combined with, profile-run
+    or client. `own_runs`: its values with which a session makes the runs of the option's feature
+    alone, each with words that follow it. `only_with`: the names of options of which one must be
+    given, unless this one is set by its variable, which may be there for other runs. `implies`: the
+    field of another option, and the value that this one gives it if it has none. `by_profile`: the
+    default of each profile, where they differ. `data_of`: what reads the data that it names, if it
+    names any.
     """
 
     help: str
@@ -72,7 +72,7 @@ class OptionSpec:
     engine: str | None = None
     chooses: EngineChoice | None = None
     secret: bool = False
-    former: tuple[str, ...] = ()
+    legacy_flags: tuple[str, ...] = ()
     section: str = ""
     not_with: tuple[str, ...] = ()
     own_runs: Mapping[Any, str] = field(default_factory=dict, hash=False)

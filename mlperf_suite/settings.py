@@ -291,7 +291,7 @@ class Settings:
         _NODE_NAME,
         identifies=None,
         variable="NODE_NAME",
-        former=("--node",),
+        legacy_flags=("--node",),
     )
     plan: bool = _switch(
         "print the steps of the session with their estimated times and the placement of "

@@ -149,7 +149,7 @@ def _table(specs: Iterable[OptionSpec]) -> str:
 
 
 def _row(spec: OptionSpec) -> str:
-    names = ", ".join(f"`{flag}`" for flag in (spec.flag, *spec.former))
+    names = ", ".join(f"`{flag}`" for flag in (spec.flag, *spec.legacy_flags))
     values = "" if spec.switch else spec.values.allowed.removeprefix("must be ")
     values = values.removeprefix("one of ")
     variable = f" [`{spec.variable}`]" if spec.variable else ""

@@ -76,7 +76,7 @@ class LoadRun:
     `elapsed_s`: from LoadGen's start to its end. `timeline`: None if nothing was answered, no times
     were kept, or it could not be made; `untimed` then gives the reason. `span_s`: the measured span
     in s of time.monotonic, from the first request's issue to the last answer; None as `timeline`.
-    `made_again`: why a run before it did not count, empty if there was none.
+    `rerun_reason`: why a run before it did not count, empty if there was none.
     """
 
     logs: RunLogs
@@ -86,7 +86,7 @@ class LoadRun:
     timeline: Timeline | None = None
     span_s: tuple[float, float] | None = None
     untimed: str = ""
-    made_again: str = ""
+    rerun_reason: str = ""
 
 
 def loadgen_version() -> str:

@@ -51,7 +51,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             how = {"action": "store_const", "const": "true"}
         else:
             how = {"action": "append" if spec.repeatable else "store", "metavar": "X"}
-        group.addoption(spec.flag, *spec.former, dest=spec.dest, help=help_text, **how)
+        group.addoption(spec.flag, *spec.legacy_flags, dest=spec.dest, help=help_text, **how)
     group.addoption(
         "--suite-config",
         metavar="FILE",
@@ -78,7 +78,7 @@ def pytest_configure(config: pytest.Config) -> None:
 # The command line of run.py and mmlu.py
 
 _SWITCHES = {
-    flag: spec.dest for spec in OPTIONS if spec.switch for flag in (spec.flag, *spec.former)
+    flag: spec.dest for spec in OPTIONS if spec.switch for flag in (spec.flag, *spec.legacy_flags)
 }
 _BACKEND = "--backend"
 _NOTHING_TO_SET = {

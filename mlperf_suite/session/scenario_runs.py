@@ -114,7 +114,7 @@ class ScenarioRuns(StepMaker):
         self.sizing.correct(key, rate)
         longer, observation = self._run_once(key, folder, result, record, number)
         kept = f"{why}. Its logs are kept beside those of this run, as {_TOO_SHORT}*"
-        return dataclasses.replace(longer, made_again=kept), observation
+        return dataclasses.replace(longer, rerun_reason=kept), observation
 
     def _is_too_short(self, key: RunKey, run: LoadRun) -> bool:
         """Whether the suite's own rate gave LoadGen too few queries for the minimum duration."""
@@ -282,7 +282,7 @@ class ScenarioRuns(StepMaker):
             result.scenario, run.logs.detail, run.elapsed_s, run.tokens, run.timeline
         )
         record.figures = dataclasses.replace(
-            figures, untimed=run.untimed, made_again=run.made_again
+            figures, untimed=run.untimed, made_again=run.rerun_reason
         )
 
     def _keep_scores(

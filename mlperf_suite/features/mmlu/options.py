@@ -37,7 +37,7 @@ OPTIONS = {
         "auto",
         identifies="mmlu",
         reported_as="questions",
-        former=("--total-limit",),
+        legacy_flags=("--total-limit",),
     ),
     "mmlu_shots": _option(
         f"number of worked examples before each MMLU question; {STANDARD_SHOTS} by default, 1 with "
@@ -51,7 +51,7 @@ OPTIONS = {
     ),
     "mmlu_details": _switch(
         "keep each MMLU question's text, choices and log-probabilities in details.jsonl",
-        former=("--details",),
+        legacy_flags=("--details",),
     ),
     "mmlu_resume": _switch("continue the most recent interrupted MMLU run"),
 }
