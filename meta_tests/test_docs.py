@@ -326,7 +326,7 @@ def test_a_workflow_names_targets_options_and_secrets_that_are_there(path: Path)
     flags = {spec.flag for spec in OPTIONS} | {"--junitxml", "--alluredir", "--benchmark-json"}
     for step in _steps(path):
         run = step.get("run", "")
-        # What strangers can write must not stand in a shell's text.
+        # Untrusted text must not stand in a shell's text.
         assert "github.event.pull_request.title" not in run
         assert "secrets." not in run
         for targets_named in re.findall(r"^\s*make (.+)$", run, re.MULTILINE):

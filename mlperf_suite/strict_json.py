@@ -31,7 +31,7 @@ class RepeatedMemberError(ValueError):
 
 
 def load(path: Path, most: int = MAX_TEXT_BYTES) -> Any:
-    """Parse a stranger's file. Raises OSError (see `open_regular`), and as `loads` does."""
+    """Parse an untrusted file. Raises OSError (see `open_regular`), and as `loads` does."""
     return loads(read_regular(path, most).decode("utf-8"))
 
 

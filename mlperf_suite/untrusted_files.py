@@ -1,4 +1,4 @@
-"""What strangers wrote: which of their files are read, and how their texts are shown."""
+"""Untrusted files: which are read, and how their texts are shown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_TEXT_BYTES = 2**28
 
 
 def open_regular(path: Path, most: int = MAX_TEXT_BYTES) -> BufferedReader:
-    """Open a stranger's file to read it.
+    """Open an untrusted file to read it.
 
     Raises OSError for what would block or never end (a FIFO, a device) and for more than `most`
     bytes.
@@ -29,7 +29,7 @@ def open_regular(path: Path, most: int = MAX_TEXT_BYTES) -> BufferedReader:
 
 
 def read_regular(path: Path, most: int = MAX_TEXT_BYTES) -> bytes:
-    """The content of a stranger's file. Raises OSError, see `open_regular`."""
+    """The content of an untrusted file. Raises OSError, see `open_regular`."""
     with open_regular(path, most) as file:
         return file.read()
 

@@ -1,4 +1,4 @@
-"""Tool schemas and calls of strangers: each gets a verdict, and nothing of them runs."""
+"""Untrusted tool schemas and calls: each gets a verdict, and nothing of them runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders that a stranger made to harm: whatever they say of themselves is a poison."""
+"""Folders made to harm: whatever they say of themselves is a poison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders that a stranger made to harm: reports, index, comparison and aggregate of them say what
+"""Folders made to harm: reports, index, comparison and aggregate of them say what
 they say in bounded time, and no escape sequence, tag or formula of theirs does anything."""
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Told = list[str]
 
 
 def report_text(folder: Path) -> Told:
-    """With its plots, of a run on a stranger's server, with a curve."""
+    """With its plots, of a run on an untrusted server, with a curve."""
     run = write_kept(folder / RUN_NAME.format(1))
     content = json.loads((run / SUMMARY_JSON).read_text())
     remote = RemoteRun(ClientFigures(1, 0.1), (EndpointFigures("a"),), ("a",))

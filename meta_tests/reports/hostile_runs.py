@@ -1,4 +1,4 @@
-"""Texts that a stranger made to harm, and files in which they stand for every text."""
+"""Texts made to harm, and files in which they stand for every text."""
 
 import json
 import re

@@ -178,7 +178,7 @@ def save_figure(figure: Any, path: Path, **style: Any) -> None:
 
 
 def _drawn(figure: Any, kind: str, **style: Any) -> bytes:
-    """A figure as a file. What is written in it may be a stranger's: it is cut, and no formula."""
+    """A figure as a file. What is written in it may be untrusted: it is cut, and no formula."""
     from matplotlib.text import Text
 
     for text in figure.findobj(Text):

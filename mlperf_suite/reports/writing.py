@@ -130,7 +130,7 @@ def write_reports(folder: Path) -> None:
         sections = own.page(summary, folder, config)
     else:
         sections, title = _sections_with_plots(folder, summary, config), page_title(summary)
-    # A link in a stranger's folder is replaced, not written through.
+    # A link in an untrusted folder is replaced, not written through.
     write_whole(folder / "report.md", markdown_text(sections))
     write_whole(folder / "report.html", html_page(sections, title=title))
 

@@ -132,7 +132,7 @@ def write_whole(path: Path, text: str | bytes) -> None:
     # Several processes may write the same file.
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        # A stranger may have put a link there.
+        # Somebody else may have put a link there.
         partial.unlink(missing_ok=True)
         with partial.open("xb") as file:
             file.write(content)

@@ -1,6 +1,6 @@
 """Calls of tools: what is the call that was asked for, and what is not.
 
-Schemas that strangers wrote to harm are in evidence/chats."""
+Schemas written to harm are in evidence/chats."""
 
 import json
 import time

@@ -433,8 +433,8 @@ def test_the_official_client_answers_accuracy_data(make: Make, monkeypatch: Monk
 
 
 def test_a_place_outside_an_earlier_curve_is_not_taken_from(tmp_path: Path) -> None:
-    stranger = CurvePoint(4, "measured", folder="../../etc/report")
-    assert _taken_from(tmp_path / "earlier", stranger, tmp_path / "now").folder == "earlier"
+    outside = CurvePoint(4, "measured", folder="../../etc/report")
+    assert _taken_from(tmp_path / "earlier", outside, tmp_path / "now").folder == "earlier"
 
 
 @pytest.mark.parametrize(

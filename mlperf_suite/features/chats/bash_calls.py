@@ -44,7 +44,7 @@ _SEPARATOR = re.compile(r"\|\||\||&&|;|\n")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _VERSION = re.compile(r"\.\d+(\.\d+)?$")
 _MAX_COMMAND_LENGTH = 20_000
-"""Of a command; a longer one starts nothing. Text of a stranger full of quotes would take minutes:
+"""Of a command; a longer one starts nothing. Untrusted text full of quotes would take minutes:
 an answer has at most 1,024 tokens."""
 
 

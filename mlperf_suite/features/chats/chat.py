@@ -3,7 +3,7 @@
 Sources: OpenAI's `/v1/chat/completions`; vllm/entrypoints/openai/chat_completion/protocol.py of
 vLLM 0.32, which names reasoning `reasoning`; others name it `reasoning_content`.
 
-An answer is a stranger's text: it is joined and counted, never evaluated, and limited in size.
+An answer is untrusted text: it is joined and counted, never evaluated, and limited in size.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class TokenChat:
         text = self._tokenizer.decode(own, skip_special_tokens=False)
         try:
             message = self._read(text, tools)
-        # A parser is another project's code on a stranger's text.
+        # A parser is another project's code on untrusted text.
         except Exception as error:
             return f"its answer cannot be parsed: {type(error).__name__}: {error}"
         calls = [{"index": i, **call} for i, call in enumerate(message.get("tool_calls") or ())]

@@ -176,7 +176,7 @@ def _tokenizer_of(config: ClientConfig | None, tokenizer: Path | None) -> Path |
     name = parameters.get("tokenizer_name") or parameters.get("name")
     if not isinstance(name, str):
         return None
-    # A name in a stranger's file leads to no file of this machine but those in the hub's cache.
+    # A name in an untrusted file leads to no file of this machine but those in the hub's cache.
     is_named = tokenizer is not None and PurePath(name).name.lower() == tokenizer.name.lower()
     return tokenizer if is_named else _cached(name)
 
@@ -203,7 +203,7 @@ class _ChatCounts:
     def answer(self, message: Message) -> int | None:
         try:
             return max(0, self._tokens(with_objects(message)) - self._empty)
-        # Whatever strangers' values are taken for.
+        # Whatever untrusted values are taken for.
         except Exception:
             return None
 
@@ -212,11 +212,11 @@ class _ChatCounts:
         try:
             options = (arguments or {}) | ({} if choice is None else {"tool_choice": choice})
             own = signature(self._tokenizer.apply_chat_template).parameters
-            # A stranger's template could run without end, and padding fill the memory.
+            # An untrusted template could run without end, and padding fill the memory.
             if template is None and not own.keys() & options.keys():
                 ready = [with_objects(message) for message in messages]
                 return len(in_template(ready, tools, self._tokenizer, **options))
-        # Whatever strangers' values are taken for.
+        # Whatever untrusted values are taken for.
         except Exception:
             return None
         return None

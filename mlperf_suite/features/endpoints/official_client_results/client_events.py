@@ -188,7 +188,7 @@ class _Tracking:
         """Count an answer with reasoning or tool calls."""
         try:
             counts = [self._chat.answer(m) if self._chat else None for m in messages_of(parts)]
-        # A stranger's tool calls.
+        # Untrusted tool calls.
         except (AttributeError, TypeError):
             counts = [None]
         if None in counts:

@@ -41,7 +41,7 @@ _SHARE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class SentPrompt:
-    """What one request sent: token ids, else a text, else messages. `text`, `chat`: a stranger's
+    """What one request sent: token ids, else a text, else messages. `text`, `chat`: untrusted
     values; `chat`: messages, tools, arguments of the template, a template of its own, and which
     tool to call, each None if there is none; without messages it is empty."""
 

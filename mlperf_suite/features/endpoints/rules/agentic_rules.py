@@ -197,7 +197,7 @@ def _block(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _short(value: object) -> str:
-    """A stranger's number; anything else by its kind alone."""
+    """An untrusted number; anything else by its kind alone."""
     # Thousands of digits are none that anybody reads, and none that can be written.
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e12:
         return f"{value:g}"

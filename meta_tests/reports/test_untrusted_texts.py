@@ -1,4 +1,4 @@
-"""Folders that a stranger made to harm: no escape sequence, tag or formula of theirs does anything,
+"""Folders made to harm: no escape sequence, tag or formula of theirs does anything,
 and nothing elsewhere is read or written.
 
 More of them are in evidence/hostile_runs."""
