@@ -24,10 +24,10 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
-from mlperf_suite.features.tuning.claim import PAIRS, gain_of
 from mlperf_suite.features.tuning.early_stopping import cannot_win
 from mlperf_suite.features.tuning.search import TuningSearch
 from mlperf_suite.features.tuning.space import Settings, Trial
+from mlperf_suite.features.tuning.tuning_result import PAIRS, gain_of
 from perf.simulated_engines import (
     NOISE,
     RATE,

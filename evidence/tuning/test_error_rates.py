@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from mlperf_suite.features.tuning.claim import PAIRS, gain_of
 from mlperf_suite.features.tuning.early_stopping import (
     WRONG_CUT,
     WRONG_REJECTION,
@@ -15,6 +14,7 @@ from mlperf_suite.features.tuning.early_stopping import (
     cannot_win,
 )
 from mlperf_suite.features.tuning.search import TuningSearch
+from mlperf_suite.features.tuning.tuning_result import PAIRS, gain_of
 from perf.simulated_engines import TRIALS, equal_settings, serving_engine
 
 LEADER = Estimate(math.log(1000.0), 0.02)

@@ -32,7 +32,7 @@ from mlperf_suite.reports.run_report import run_sections
 from mlperf_suite.reports.writing import write_index, write_reports
 from mlperf_suite.results import typed_json
 from mlperf_suite.results.bottlenecks import percent
-from mlperf_suite.results.performance_figures import life_figures
+from mlperf_suite.results.performance_figures import time_breakdown
 from mlperf_suite.results.run_folder import read_entries, trends_of
 from mlperf_suite.results.schema import (
     AccuracyFigures,
@@ -85,7 +85,7 @@ def test_the_two_reports_have_the_same_tables_and_the_summarys_figures(run: Path
 def test_what_a_run_tells_of_itself_stands_in_both_reports(run: Path) -> None:
     """Where its time went, what regressed, its warm-up, plan, engine and answers."""
     load = EngineLoad(batch_full=0.4, batch_limit=256, waiting=0.3, busy=1.0)
-    life = life_figures(a_timeline(), DetailLog({}))
+    life = time_breakdown(a_timeline(), DetailLog({}))
     assert life is not None
     figures = PerformanceFigures(scenario="Server", life=life, load=load)
     content = json.loads((run / "summary.json").read_text())

@@ -26,8 +26,8 @@ from mlperf_suite.results.performance_figures import (
     SLOWEST,
     early_stopping,
     goodput,
-    life_figures,
     performance_figures,
+    time_breakdown,
 )
 from mlperf_suite.results.schema import EarlyStopping, Meta, Run, Summary, TimeBreakdown
 
@@ -116,7 +116,7 @@ NOTHING = DetailLog({})
 
 
 def lives(timeline: Timeline, detail: DetailLog = NOTHING) -> TimeBreakdown:
-    life = life_figures(timeline, detail)
+    life = time_breakdown(timeline, detail)
     assert life is not None
     return life
 
@@ -196,7 +196,7 @@ def test_how_far_loadgen_and_the_lives_differ_is_said_only_where_they_begin_alik
     assert lives(same_clock, detail).differs_ms == pytest.approx(2)
     assert lives(same_clock).differs_ms is None
     # Of an older suite.
-    assert life_figures(Timeline([0.0], None, [1.0], [2]), NOTHING) is None
+    assert time_breakdown(Timeline([0.0], None, [1.0], [2]), NOTHING) is None
 
 
 # Where people and programs read it

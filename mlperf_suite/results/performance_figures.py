@@ -107,7 +107,7 @@ def performance_figures(
         early_stopping=early_stopping(scenario, detail, timeline),
         target_qps=detail.number("effective_target_qps"),
         blocks={name: tuple(of) for name, of in timeline.blocks().items()} if timeline else {},
-        life=life_figures(timeline, detail) if timeline else None,
+        life=time_breakdown(timeline, detail) if timeline else None,
         load=timeline.load if timeline else None,
         goodput=goodput(timeline, scenario.limits, samples_per_s),
     )
@@ -245,7 +245,7 @@ def _estimates(
 SLOWEST = 10
 
 
-def life_figures(timeline: Timeline, detail: DetailLog) -> TimeBreakdown | None:
+def time_breakdown(timeline: Timeline, detail: DetailLog) -> TimeBreakdown | None:
     """The figures of a run's lives; None if the timeline has none, like that of an older suite."""
     import numpy as np
 

@@ -75,7 +75,7 @@ class Driver:
         machine = {"host": "here", "here": True, "replicas": 2, "gpus": 0, "idle_gpus": 0}
         prepared = Prepared(
             self.cluster,  # type: ignore[arg-type]
-            Layout([placed.seat for placed in self.placed], [(), ()], [True, True], [machine]),
+            Layout([placed.slot for placed in self.placed], [(), ()], [True, True], [machine]),
             self.placed,
             list(map(FramedSocket, self.sockets)),
         )

@@ -59,13 +59,13 @@ def test_replicas_are_placed_on_the_nodes_gpus(
     placement_request: PlacementRequest, expected: list[int]
 ) -> None:
     nodes = [EIGHT, FOUR, HEAD]
-    seats = place(nodes, placement_request)
-    assert [sum(seat.node == node for seat in seats) for node in nodes] == expected
+    slots = place(nodes, placement_request)
+    assert [sum(slot.node == node for slot in slots) for node in nodes] == expected
 
 
 def test_nodes_that_are_named_are_taken_in_that_order() -> None:
-    seats = place([EIGHT, FOUR], PlacementRequest(nodes=parse_nodes("node-b:2,10.0.0.1:1")))
-    assert [(seat.number, seat.node) for seat in seats] == [(0, FOUR), (1, FOUR), (2, EIGHT)]
+    slots = place([EIGHT, FOUR], PlacementRequest(nodes=parse_nodes("node-b:2,10.0.0.1:1")))
+    assert [(slot.number, slot.node) for slot in slots] == [(0, FOUR), (1, FOUR), (2, EIGHT)]
 
 
 def test_without_gpus_a_node_has_one_replica_with_all_its_cores() -> None:
@@ -75,7 +75,7 @@ def test_without_gpus_a_node_has_one_replica_with_all_its_cores() -> None:
         (PlacementRequest(3), [("x", 4), ("x", 4), ("y", 8)]),
         (PlacementRequest(cpus=4), [("x", 4), ("x", 4), ("y", 4), ("y", 4)]),
     ):
-        assert [(seat.node.name, seat.cpus) for seat in place(two, placement_request)] == cores
+        assert [(slot.node.name, slot.cpus) for slot in place(two, placement_request)] == cores
 
 
 @pytest.mark.parametrize(
@@ -111,16 +111,16 @@ def test_no_node_has_more_than_its_gpus(
     on_gpus = any(gpus)
     room = sum(count // gpus_each for count in gpus) if on_gpus else 4 * len(nodes)
     try:
-        seats = place(nodes, PlacementRequest(replicas, gpus_each))
+        slots = place(nodes, PlacementRequest(replicas, gpus_each))
     except EngineError:
         assert room < (replicas or 1)
         return
-    assert [seat.number for seat in seats] == list(range(len(seats)))
+    assert [slot.number for slot in slots] == list(range(len(slots)))
     for node in nodes:
-        node_seats = [seat for seat in seats if seat.node == node]
-        assert sum(seat.gpus for seat in node_seats) <= node.gpus
-        assert sum(seat.cpus for seat in node_seats) <= node.cpus
-    assert replicas in (None, len(seats))
+        node_slots = [slot for slot in slots if slot.node == node]
+        assert sum(slot.gpus for slot in node_slots) <= node.gpus
+        assert sum(slot.cpus for slot in node_slots) <= node.cpus
+    assert replicas in (None, len(slots))
 
 
 def test_a_mapping_is_read_as_it_is_written() -> None:
@@ -137,8 +137,8 @@ def test_a_mapping_that_cannot_be_read_is_refused(text: str) -> None:
 
 def test_the_table_fits_a_terminal_and_names_what_is_idle() -> None:
     long = replace(EIGHT, name="a-very-long-name-of-a-node-in-a-cluster.example.org")
-    seats = place([long, FOUR], PlacementRequest(5, 2))
-    lines = table(seats, [long, FOUR], "auto")
+    slots = place([long, FOUR], PlacementRequest(5, 2))
+    lines = table(slots, [long, FOUR], "auto")
     assert all(len(line) <= 80 for line in lines)
     assert lines[0] == "placement: 5 replicas on 2 nodes (auto)"
     assert " ".join(line.strip() for line in lines).endswith(f"idle: 2 GPUs of {long}")
@@ -159,13 +159,13 @@ MODEL = ReplicasConfig(lambda number, gpus: lambda folder: None, model="/model")
 
 
 def test_replicas_on_one_machine_share_no_core() -> None:
-    seats = place([ONE, OTHER], PlacementRequest())
+    slots = place([ONE, OTHER], PlacementRequest())
     facts = {"1": FACTS, "2": FACTS}
-    assert cores_of(seats, facts) == [(0,), (1,)]
+    assert cores_of(slots, facts) == [(0,), (1,)]
     # Two machines whose cores have the same numbers.
-    assert cores_of(seats, {"1": FACTS, "2": replace(FACTS, boot="other")}) == [(0,), (0,)]
+    assert cores_of(slots, {"1": FACTS, "2": replace(FACTS, boot="other")}) == [(0,), (0,)]
     with pytest.raises(EngineError, match=r"replica 1 on node node-b.*0 free of its machine's 1"):
-        cores_of(seats, {name: replace(FACTS, cores=(0,)) for name in facts})
+        cores_of(slots, {name: replace(FACTS, cores=(0,)) for name in facts})
 
 
 @pytest.mark.parametrize(
@@ -190,24 +190,24 @@ def test_a_setting_in_which_a_replica_differs_is_named() -> None:
         settings = {"max_num_seqs": 1024, **settings}
         return EngineDescription("vLLM", "0.32.0", "m", False, 4096, settings)
 
-    seats = place([ONE, OTHER], PlacementRequest())
+    slots = place([ONE, OTHER], PlacementRequest())
     same = [described(load_s=1.0), described(load_s=2.0, omp_threads_bind="1")]
-    assert check_descriptions(seats, same, {}).settings["max_num_seqs"] == 1024
+    assert check_descriptions(slots, same, {}).settings["max_num_seqs"] == 1024
     other = [described(dtype="bfloat16"), described(dtype="x")]
     with pytest.raises(
         EngineError, match=r"replica 1 on node node-b .*: its engine's dtype is x, "
     ):
-        check_descriptions(seats, other, {})
+        check_descriptions(slots, other, {})
     with pytest.raises(EngineError, match=r"replica 0 on .*max_num_seqs is 1024, and 128"):
-        check_descriptions(seats, same, {"max_num_seqs": 128})
+        check_descriptions(slots, same, {"max_num_seqs": 128})
 
 
 def test_two_nodes_of_a_machine_are_one_machine_and_gpus_that_no_replica_has_are_idle() -> None:
-    seats, facts = place([ONE, OTHER], PlacementRequest()), {"1": FACTS, "2": FACTS}
-    (machine,) = machines_of(seats, [ONE, OTHER], facts, "boot")
+    slots, facts = place([ONE, OTHER], PlacementRequest()), {"1": FACTS, "2": FACTS}
+    (machine,) = machines_of(slots, [ONE, OTHER], facts, "boot")
     assert (machine["replicas"], machine["here"]) == (2, True)
     facts["2"] = replace(FACTS, boot="other", host="b")
-    assert [m["here"] for m in machines_of(seats, [ONE, OTHER], facts, "boot")] == [True, False]
+    assert [m["here"] for m in machines_of(slots, [ONE, OTHER], facts, "boot")] == [True, False]
     facts = {EIGHT.id: replace(FACTS, gpus=("NVIDIA H100",) * 8, gpu_memory=80 * 2**30)}
     (machine,) = machines_of(place([EIGHT], PlacementRequest(3, 2)), [EIGHT], facts, "elsewhere")
     assert (machine["gpus"], machine["idle_gpus"], machine["gpu"]) == (6, 2, "NVIDIA H100")

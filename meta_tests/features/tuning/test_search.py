@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from mlperf_suite.errors import UsageError
-from mlperf_suite.features.tuning.claim import Gain, gain_of
 from mlperf_suite.features.tuning.conditions import conditions_of
 from mlperf_suite.features.tuning.early_end import (
     cut_by_probe,
@@ -21,6 +20,7 @@ from mlperf_suite.features.tuning.early_stopping import AccuracyCheck, Estimate,
 from mlperf_suite.features.tuning.search import TuningSearch
 from mlperf_suite.features.tuning.space import Choice, Settings, Space, Trial
 from mlperf_suite.features.tuning.trial_run import Measured, Work
+from mlperf_suite.features.tuning.tuning_result import Gain, gain_of
 from mlperf_suite.session.timing.estimate import Speed
 from perf.simulated_engines import TRIALS, one_optimum
 

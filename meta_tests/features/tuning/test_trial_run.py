@@ -135,7 +135,7 @@ def test_what_a_killed_tuning_left_is_ended_first(tmp_path: Path, python: Script
 
 PLUGIN = """
 from mlperf_suite.features.tuning import tune as module
-from mlperf_suite.features.tuning.claim import Gain, TuningResult
+from mlperf_suite.features.tuning.tuning_result import Gain, TuningResult
 
 def tune(request, say):
     say(f"asked: {request.minutes:g} {request.target.name} {request.out} {list(request.options)}")

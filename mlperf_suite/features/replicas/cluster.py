@@ -42,7 +42,7 @@ _MAX_FOLDER_LENGTH = 24
 class Placed:
     """A replica's process. `actor` and `group` are Ray objects."""
 
-    seat: ReplicaSlot
+    slot: ReplicaSlot
     actor: Any
     group: Any
 
@@ -160,30 +160,30 @@ class Cluster:
 
     # Replicas
 
-    def place(self, seat: ReplicaSlot, silence_s: float) -> Placed:
+    def place(self, slot: ReplicaSlot, silence_s: float) -> Placed:
         """Start a replica's process with its devices. Raises EngineError."""
         import ray
         from ray.util.placement_group import placement_group
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
         # Ray may count fewer cores than GPUs on a node, for example in a pod.
-        cpus = 0 if seat.gpus else seat.cpus or 1
-        bundle = {"GPU": seat.gpus} if seat.gpus else {"CPU": cpus}
+        cpus = 0 if slot.gpus else slot.cpus or 1
+        bundle = {"GPU": slot.gpus} if slot.gpus else {"CPU": cpus}
         group = placement_group(
             [bundle],
             strategy="STRICT_PACK",
-            bundle_label_selector=[{"ray.io/node-id": seat.node.id}],
+            bundle_label_selector=[{"ray.io/node-id": slot.node.id}],
         )
-        placed = Placed(seat, None, group)
+        placed = Placed(slot, None, group)
         self._placed.append(placed)
         if not group.wait(_START_S):
             raise EngineError(
-                f"{seat}: Ray did not give it {seat.gpus or cpus} {'GPU' if seat.gpus else 'CPU'} "
+                f"{slot}: Ray did not give it {slot.gpus or cpus} {'GPU' if slot.gpus else 'CPU'} "
                 f"within {_START_S:.0f} s: something else on that node may hold it (ray status)"
             )
         actor = ray.remote(Replica).options(
             num_cpus=cpus,
-            num_gpus=seat.gpus,
+            num_gpus=slot.gpus,
             max_restarts=0,
             # `stay` waits to the end, and the other calls must not wait for it.
             max_concurrency=4,
@@ -250,7 +250,7 @@ class Cluster:
                     except ray.exceptions.ActorUnavailableError:
                         why = self.cause_of_death(stays[call], _SETTLE_S)
                     except Exception as error:
-                        why = self._why(error, stays[call].seat.node)
+                        why = self._why(error, stays[call].slot.node)
                     else:
                         why = "it was closed"
                     if not self._closing:
@@ -281,7 +281,7 @@ class Cluster:
             time.sleep(_LOOK_S)
             return None
         except Exception as error:
-            return self._why(error, placed.seat.node)
+            return self._why(error, placed.slot.node)
         return "its connection ended"
 
     def _why(self, error: Exception, node: Node | None = None) -> str:

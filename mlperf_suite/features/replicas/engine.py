@@ -102,7 +102,7 @@ class ReplicaEngine(Driver):
         self._placed = prepared.placed
         self._machines = list(prepared.layout.machines)
         self._config = config
-        self._seats: list[ReplicaSlot] = [placed.seat for placed in prepared.placed]
+        self._seats: list[ReplicaSlot] = [placed.slot for placed in prepared.placed]
         self._description: EngineDescription | None = None
         self._prompt_sets = PromptSets(self._cluster, self._placed)
         self._prompt_cost = _PROMPT_COST
@@ -161,7 +161,7 @@ class ReplicaEngine(Driver):
                 "idle_gpus": sum(int(str(machine["idle_gpus"])) for machine in self._machines),
                 "gpus_used": sum(int(str(machine["gpus"])) for machine in self._machines),
                 REPLICAS: len(self._seats),
-                "replica_nodes": dict(Counter(str(seat.node) for seat in self._seats)),
+                "replica_nodes": dict(Counter(str(slot.node) for slot in self._seats)),
                 "replica_devices": devices(self._seats[0]),
                 "machines": self._machines,
                 "replica_gpus": [gpu for replica in loaded for gpu in replica.gpus],
@@ -201,7 +201,7 @@ class ReplicaEngine(Driver):
     @property
     def alike(self) -> bool:
         """Whether all have the same devices, so that differences between them are noise."""
-        return len({devices(seat) for seat in self._seats}) == 1
+        return len({devices(slot) for slot in self._seats}) == 1
 
     def probe_speed(
         self,
@@ -226,7 +226,7 @@ class ReplicaEngine(Driver):
     def meters(self, find: FindOwn = own_meters) -> Meters:
         """See `MeteredEngine`. `find`: finds a replica's own meters, in its process."""
         metered = self._ask_actors(
-            "open_meters", {seat.number: (find, seat.gpus) for seat in self._seats}
+            "open_meters", {slot.number: (find, slot.gpus) for slot in self._seats}
         )
         return meters_of(self._seats, metered, self._ask_actors, self._offset)
 
@@ -290,7 +290,7 @@ class ReplicaEngine(Driver):
         """Called when Ray loses a replica, or its node."""
         # If its process ended, the thread that reads its connection says so.
         if self.alive:
-            self._lose_all(self._line(placed.seat.number, why))
+            self._lose_all(self._line(placed.slot.number, why))
 
     def _end_workers(self) -> None:
         # Ray ends the processes that are left.

@@ -82,7 +82,7 @@ class Layout:
     machine. `machines`: the machines they are on, as a submission describes them.
     """
 
-    seats: Sequence[ReplicaSlot]
+    slots: Sequence[ReplicaSlot]
     cores: Sequence[tuple[int, ...]]
     same_clock: Sequence[bool]
     machines: Sequence[Mapping[str, object]]
@@ -107,7 +107,7 @@ def prepare(config: ReplicasConfig, say: Callable[[str], None]) -> Prepared:
     cluster = _join(config)
     try:
         layout = _lay_out(cluster, config, say)
-        placed = [cluster.place(seat, config.silence_s) for seat in layout.seats]
+        placed = [cluster.place(slot, config.silence_s) for slot in layout.slots]
         framed_sockets = _open(cluster, placed)
     except BaseException:
         cluster.close()
@@ -141,16 +141,16 @@ def _lay_out(cluster: Cluster, config: ReplicasConfig, say: Callable[[str], None
     nodes = [replace(node, gpu=next(iter(facts[node.id].gpus), "")) for node in nodes]
     here = look_around("")
     check_alike(nodes, facts, config, here.suite)
-    seats, why = _seats(nodes, facts, config)
-    cores = cores_of(seats, facts) if config.keep_to_cores else [()] * len(seats)
-    for line in table(seats, nodes, why):
+    slots, why = _seats(nodes, facts, config)
+    cores = cores_of(slots, facts) if config.keep_to_cores else [()] * len(slots)
+    for line in table(slots, nodes, why):
         say(line)
-    same_clock = [facts[seat.node.id].boot == here.boot for seat in seats]
-    return Layout(seats, cores, same_clock, machines_of(seats, nodes, facts, here.boot))
+    same_clock = [facts[slot.node.id].boot == here.boot for slot in slots]
+    return Layout(slots, cores, same_clock, machines_of(slots, nodes, facts, here.boot))
 
 
 def machines_of(
-    seats: Sequence[ReplicaSlot], nodes: Sequence[Node], facts: Mapping[str, NodeFacts], here: str
+    slots: Sequence[ReplicaSlot], nodes: Sequence[Node], facts: Mapping[str, NodeFacts], here: str
 ) -> list[dict[str, object]]:
     """The machines that replicas are on; several nodes may be one machine.
 
@@ -159,9 +159,9 @@ def machines_of(
     whether it is this machine.
     """
     machines: dict[str, dict[str, object]] = {}
-    for seat in seats:
-        node = facts[seat.node.id]
-        neighbours = [s for s in seats if facts[s.node.id].boot == node.boot]
+    for slot in slots:
+        node = facts[slot.node.id]
+        neighbours = [s for s in slots if facts[s.node.id].boot == node.boot]
         there = sum(n.gpus for n in nodes if facts[n.id].boot == node.boot)
         gpus = sum(s.gpus for s in neighbours)
         machines[node.boot] = {
@@ -170,8 +170,8 @@ def machines_of(
             "replicas": len(neighbours),
             "gpus": gpus,
             "idle_gpus": there - gpus,
-            "gpu": seat.node.gpu if seat.gpus else None,
-            "gpu_memory": node.gpu_memory if seat.gpus else None,
+            "gpu": slot.node.gpu if slot.gpus else None,
+            "gpu_memory": node.gpu_memory if slot.gpus else None,
         }
     return list(machines.values())
 
@@ -243,7 +243,7 @@ def _seats(
     return place(nodes, request), gpus_each.why if on_gpus else ""
 
 
-def cores_of(seats: Sequence[ReplicaSlot], facts: Mapping[str, NodeFacts]) -> list[tuple[int, ...]]:
+def cores_of(slots: Sequence[ReplicaSlot], facts: Mapping[str, NodeFacts]) -> list[tuple[int, ...]]:
     """The cores of each replica; none if it has GPUs, as it finds the cores near them itself.
 
     No two replicas on a machine share a core, even on several nodes of it. Raises EngineError if
@@ -251,16 +251,16 @@ def cores_of(seats: Sequence[ReplicaSlot], facts: Mapping[str, NodeFacts]) -> li
     """
     cores_in_use: dict[str, set[int]] = {}
     cores = []
-    for seat in seats:
-        node = facts[seat.node.id]
+    for slot in slots:
+        node = facts[slot.node.id]
         in_use = cores_in_use.setdefault(node.boot, set())
         free = [core for core in node.cores if core not in in_use]
-        if len(free) < seat.cpus:
+        if len(free) < slot.cpus:
             raise EngineError(
-                f"{seat}: it has {len(free)} free of its machine's {len(node.cores)} cores, and "
-                f"{seat.cpus} are wanted for each replica: give fewer replicas, or --replica-cpus"
+                f"{slot}: it has {len(free)} free of its machine's {len(node.cores)} cores, and "
+                f"{slot.cpus} are wanted for each replica: give fewer replicas, or --replica-cpus"
             )
-        cores.append(tuple(free[: seat.cpus]))
+        cores.append(tuple(free[: slot.cpus]))
         in_use.update(cores[-1])
     return cores
 
@@ -268,19 +268,19 @@ def cores_of(seats: Sequence[ReplicaSlot], facts: Mapping[str, NodeFacts]) -> li
 def _open(cluster: Cluster, placed: Sequence[Placed]) -> list[FramedSocket]:
     """Connect to each replica. Raises EngineError."""
     key = new_key()
-    names = [str(replica.seat) for replica in placed]
-    calls = [replica.actor.open.remote(replica.seat.node.address, key) for replica in placed]
+    names = [str(replica.slot) for replica in placed]
+    calls = [replica.actor.open.remote(replica.slot.node.address, key) for replica in placed]
     ports = cluster.wait(calls, names, _OPEN_S)
     framed_sockets: list[FramedSocket] = []
     for replica, port in zip(placed, ports, strict=True):
-        address = replica.seat.node.address
+        address = replica.slot.node.address
         try:
             framed_sockets.append(FramedSocket(connect(address, port, key)))
         except OSError as error:
             for framed_socket in framed_sockets:
                 framed_socket.close()
             raise EngineError(
-                f"{replica.seat}: no connection to {address} port {port}: {error}: its port must "
+                f"{replica.slot}: no connection to {address} port {port}: {error}: its port must "
                 "be open to this machine, as Ray's own are"
             ) from error
     return framed_sockets
@@ -302,19 +302,19 @@ def load_engines(
         variables: dict[str, str | None] = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS")}
         if cores:
             variables |= dict.fromkeys(config.core_variables, ",".join(map(str, cores)))
-        make = config.make(replica.seat.number, replica.seat.gpus)
+        make = config.make(replica.slot.number, replica.slot.gpus)
         # The others are compared with the first.
-        search = config.expected(replica.seat.gpus) if config.expected and not calls else None
+        search = config.expected(replica.slot.gpus) if config.expected and not calls else None
         load = replica.actor.load.remote
         near = config.near_gpus
         calls.append(load(make, variables, cores, folder, near_gpus=near, search=search))
-    names = [str(replica.seat) for replica in prepared.placed]
+    names = [str(replica.slot) for replica in prepared.placed]
     patience_s = config.load_timeout_s + _LATE_S
     return cluster.wait(calls, names, patience_s, look)
 
 
 def check_descriptions(
-    seats: Sequence[ReplicaSlot],
+    slots: Sequence[ReplicaSlot],
     descriptions: Sequence[EngineDescription],
     reference: Mapping[str, object],
 ) -> EngineDescription:
@@ -323,20 +323,20 @@ def check_descriptions(
     `reference`: the settings of such an engine in a process of its own, as far as it has any.
     """
     first = descriptions[0]
-    for seat, description in zip(seats, descriptions, strict=True):
+    for slot, description in zip(slots, descriptions, strict=True):
         for name, value in reference.items():
             if description.settings.get(name) != value:
                 raise EngineError(
-                    f"{seat}: its engine's {name} is {description.settings.get(name)}, and {value} "
+                    f"{slot}: its engine's {name} is {description.settings.get(name)}, and {value} "
                     f"for an engine in a process of its own: --engine-arg {name}=VALUE sets it"
                 )
-    for seat, description in zip(seats, descriptions, strict=True):
+    for slot, description in zip(slots, descriptions, strict=True):
         settings = _comparable(description)
         for name, value in _comparable(first).items():
             if settings.get(name) != value:
                 raise EngineError(
-                    f"{seat}: its engine's {name} is {settings.get(name)}, and {value} on "
-                    f"{seats[0]}: replicas of one system must be alike "
+                    f"{slot}: its engine's {name} is {settings.get(name)}, and {value} on "
+                    f"{slots[0]}: replicas of one system must be alike "
                     f"(--engine-arg {name}=VALUE sets it for all)"
                 )
     return first
@@ -381,7 +381,7 @@ class PromptSets:
         # Ray sends each node one copy, which all its replicas map.
         copies = self._cluster.put(tokens), self._cluster.put(begins)
         calls = [placed.actor.take_prompts.remote(number, *copies) for placed in self._placed]
-        self._cluster.wait(calls, [str(placed.seat) for placed in self._placed], _PROMPTS_S)
+        self._cluster.wait(calls, [str(placed.slot) for placed in self._placed], _PROMPTS_S)
 
 
 def _same(a: Sequence[int], b: Sequence[int]) -> bool:

@@ -144,7 +144,7 @@ class OwnMeters:
 
 
 def meters_of(
-    seats: Sequence[ReplicaSlot],
+    slots: Sequence[ReplicaSlot],
     metered: Sequence[Metered],
     ask: Ask,
     offset: Callable[[int], float],
@@ -155,22 +155,22 @@ def meters_of(
     replica cannot meter is metered nowhere: the sum would be too small. `offset`: the seconds to
     add to a replica's times to get this process's.
     """
-    several = len({seat.node.id for seat in seats}) > 1
+    several = len({slot.node.id for slot in slots}) > 1
     absent: dict[str, Absent] = {}
-    for seat, own in zip(seats, metered, strict=True):
+    for slot, own in zip(slots, metered, strict=True):
         for absence in own.absent:
-            why = f"node {seat.node}: {absence.why}" if several else absence.why
+            why = f"node {slot.node}: {absence.why}" if several else absence.why
             absent.setdefault(absence.label, replace(absence, why=why))
     devices: set[tuple[str, str]] = set()
     shares: dict[int, dict[int, Counter]] = {}
-    for seat, own in zip(seats, metered, strict=True):
+    for slot, own in zip(slots, metered, strict=True):
         for number, counter in enumerate(own.counters):
             # Containers on one machine may number different GPUs alike.
             device = ("", counter.uuid) if counter.uuid else (own.machine, counter.name)
             if counter.label not in absent and device not in devices:
                 devices.add(device)
-                name = f"{seat.node.name} {counter.name}" if several else counter.name
-                shares.setdefault(seat.number, {})[number] = replace(counter, name=name)
+                name = f"{slot.node.name} {counter.name}" if several else counter.name
+                shares.setdefault(slot.number, {})[number] = replace(counter, name=name)
     counters = tuple(counter for share in shares.values() for counter in share.values())
     simulated = any(own.simulated for own in metered)
     reader = partial(ReplicasReader, shares, ask, offset)

@@ -94,12 +94,12 @@ def place(nodes: Sequence[Node], request: PlacementRequest) -> tuple[ReplicaSlot
     rooms = [n.gpus // gpus_each if on_gpus else n.cpus // cpus_each for n, _ in node_counts]
     counts = _counts(node_counts, rooms, request, on_gpus=on_gpus)
     numbers = itertools.count()
-    seats = []
+    slots = []
     for (node, _), count in zip(node_counts, counts, strict=True):
         cpus = 0 if on_gpus else (request.cpus or node.cpus // max(count, 1))
         gpus = gpus_each if on_gpus else 0
-        seats += [ReplicaSlot(next(numbers), node, gpus, cpus) for _ in range(count)]
-    return tuple(seats)
+        slots += [ReplicaSlot(next(numbers), node, gpus, cpus) for _ in range(count)]
+    return tuple(slots)
 
 
 def _node_counts(
@@ -228,24 +228,24 @@ def choose_gpus_each(request: int | None, weights: int, memory: int, most: int) 
     return Chosen(gpus, f"auto: {fit}")
 
 
-def table(seats: Sequence[ReplicaSlot], nodes: Sequence[Node], why: str = "") -> list[str]:
+def table(slots: Sequence[ReplicaSlot], nodes: Sequence[Node], why: str = "") -> list[str]:
     """The placement in lines of at most 80 columns. `why`: the reason for the GPUs of each."""
-    node_ids = {seat.node.id for seat in seats}
-    head = f"placement: {_quantity(len(seats), 'replica')} on {_quantity(len(node_ids), 'node')}"
+    node_ids = {slot.node.id for slot in slots}
+    head = f"placement: {_quantity(len(slots), 'replica')} on {_quantity(len(node_ids), 'node')}"
     lines = textwrap.wrap(head + (f" ({why})" if why else ""), 80, subsequent_indent="  ")
-    wide = max(len(_cut(str(seat.node))) for seat in seats)
+    wide = max(len(_cut(str(slot.node))) for slot in slots)
     lines.append(f"  replica  {'node':<{wide}}  devices")
-    for seat in seats:
-        line = f"  {seat.number:>7}  {_cut(str(seat.node)):<{wide}}  {devices(seat)}"
+    for slot in slots:
+        line = f"  {slot.number:>7}  {_cut(str(slot.node)):<{wide}}  {devices(slot)}"
         lines.append(line if len(line) <= 80 else f"{line[:79]}…")
     idle = []
     for node in nodes:
-        seated = [seat for seat in seats if seat.node.id == node.id]
-        gpus = node.gpus - sum(seat.gpus for seat in seated)
-        cores = node.cpus - sum(seat.cpus for seat in seated)
+        seated = [slot for slot in slots if slot.node.id == node.id]
+        gpus = node.gpus - sum(slot.gpus for slot in seated)
+        cores = node.cpus - sum(slot.cpus for slot in seated)
         if gpus:
             idle.append(f"{_quantity(gpus, 'GPU')} of {node}")
-        elif cores and not any(seat.gpus for seat in seats):
+        elif cores and not any(slot.gpus for slot in slots):
             idle.append(f"{_quantity(cores, 'core')} of {node}")
     lines += textwrap.wrap(
         f"idle: {', '.join(idle) or 'none'}", 80, initial_indent="  ", subsequent_indent="    "
@@ -253,12 +253,12 @@ def table(seats: Sequence[ReplicaSlot], nodes: Sequence[Node], why: str = "") ->
     return lines
 
 
-def devices(seat: ReplicaSlot) -> str:
+def devices(slot: ReplicaSlot) -> str:
     """A replica's devices, in words."""
-    if seat.gpus:
-        kind = f" {seat.node.gpu}" if seat.node.gpu else ""
-        return f"{_quantity(seat.gpus, 'GPU')}{kind}, TP {seat.gpus}"
-    return _quantity(seat.cpus, "core")
+    if slot.gpus:
+        kind = f" {slot.node.gpu}" if slot.node.gpu else ""
+        return f"{_quantity(slot.gpus, 'GPU')}{kind}, TP {slot.gpus}"
+    return _quantity(slot.cpus, "core")
 
 
 def _cut(text: str) -> str:

@@ -32,14 +32,14 @@ class ReplicaAccount(AnswerAccount):
             self._tpot.append((now - first) / (tokens - 1))
 
     def figures(
-        self, seat: ReplicaSlot, began: float, elapsed_s: float, all_tokens: int
+        self, slot: ReplicaSlot, began: float, elapsed_s: float, all_tokens: int
     ) -> ReplicaFigures:
         """The totals of a run. `began`: when its first request was handed over; `elapsed_s`: how
         long it took; `all_tokens`: the tokens of all replicas."""
         return ReplicaFigures(
-            seat.number,
-            str(seat.node),
-            devices(seat),
+            slot.number,
+            str(slot.node),
+            devices(slot),
             len(self._latency),
             self.tokens,
             round(self.tokens / elapsed_s, 3) if elapsed_s else 0.0,
@@ -58,13 +58,13 @@ def run_of(
     elapsed_s: float,
     cpu_s: float,
     accounts: Sequence[ReplicaAccount],
-    seats: Sequence[ReplicaSlot],
+    slots: Sequence[ReplicaSlot],
 ) -> ReplicasRun:
     """The figures of all replicas. `cpu_s`: the CPU time of the driver's thread in the run."""
     tokens = sum(account.tokens for account in accounts)
     replicas = tuple(
-        account.figures(seat, began, elapsed_s, tokens)
-        for account, seat in zip(accounts, seats, strict=True)
+        account.figures(slot, began, elapsed_s, tokens)
+        for account, slot in zip(accounts, slots, strict=True)
     )
     ends = [replica.ended_s for replica in replicas if replica.ended_s is not None]
     tail_s = max(ends) - min(ends) if ends and len(ends) == len(replicas) else None

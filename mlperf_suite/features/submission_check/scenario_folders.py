@@ -66,7 +66,7 @@ class ScenarioFolder(_ResultsFolder):
         return self.submission / "systems" / f"{self.system}.json"
 
     @property
-    def nameplate_file(self) -> Path:
+    def power_supply_file(self) -> Path:
         """The power that the system's power supplies are made for."""
         return self.submission / "systems" / f"{self.system}_power.yaml"
 

@@ -487,15 +487,15 @@ def _result_facts(result: _Result, round_: Round, copies: tuple[str, ...]) -> Re
         accuracy=result.accuracy,
         performance=result.performance[0],
         copies=copies,
-        nameplate=_nameplate(place, round_),
+        nameplate=_power_supply_rating(place, round_),
     )
 
 
-def _nameplate(place: ScenarioFolder, round_: Round) -> PowerSupplyRating | None:
+def _power_supply_rating(place: ScenarioFolder, round_: Round) -> PowerSupplyRating | None:
     """The file of the system's power supplies, which the checker reads from v6.1 on."""
-    if round_.name < "v6.1" or not place.nameplate_file.exists():
+    if round_.name < "v6.1" or not place.power_supply_file.exists():
         return None
-    content, problem = read_yaml(place.nameplate_file)
+    content, problem = read_yaml(place.power_supply_file)
     return PowerSupplyRating(content, problem, (place.folder / "performance" / POWER).exists())
 
 

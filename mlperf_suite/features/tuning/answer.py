@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from mlperf_suite.features.tuning.claim import Contribution, TuningResult
 from mlperf_suite.features.tuning.space import (
     Choice,
     Settings,
@@ -23,6 +22,7 @@ from mlperf_suite.features.tuning.space import (
 from mlperf_suite.features.tuning.target import trial_files
 from mlperf_suite.features.tuning.trial_run import Measured
 from mlperf_suite.features.tuning.tuning_request import Request
+from mlperf_suite.features.tuning.tuning_result import Contribution, TuningResult
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.plots import BLUE, GREEN, ORANGE
 from mlperf_suite.reports.sections import (

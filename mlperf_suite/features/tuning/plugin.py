@@ -15,7 +15,7 @@ from mlperf_suite.session.run_kind import NoCase
 from mlperf_suite.settings import OPTIONS
 
 if TYPE_CHECKING:
-    from mlperf_suite.features.tuning.claim import TuningResult
+    from mlperf_suite.features.tuning.tuning_result import TuningResult
 
 _FOLDER = "tuning"
 _NOT_OF_RUNS = ("results_dir",)

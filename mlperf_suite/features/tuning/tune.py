@@ -15,13 +15,6 @@ from pathlib import Path
 from mlperf_suite.engines.hang_detector import terminated_like_interrupted
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.tuning.answer import write_answer
-from mlperf_suite.features.tuning.claim import (
-    Contribution,
-    Pair,
-    TuningResult,
-    contributions_of,
-    gain_of,
-)
 from mlperf_suite.features.tuning.early_end import early_end_check, leader_of
 from mlperf_suite.features.tuning.search import TuningSearch
 from mlperf_suite.features.tuning.serving import run_served
@@ -37,6 +30,13 @@ from mlperf_suite.features.tuning.trial_run import (
     run_trial,
 )
 from mlperf_suite.features.tuning.tuning_request import Request
+from mlperf_suite.features.tuning.tuning_result import (
+    Contribution,
+    Pair,
+    TuningResult,
+    contributions_of,
+    gain_of,
+)
 from mlperf_suite.rules.verdict import figure_words
 
 _TRIALS, _PAIRS, _AROUND, _LOCK = "trials.jsonl", "pairs.jsonl", "around.jsonl", ".lock"

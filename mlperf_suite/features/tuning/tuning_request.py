@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlperf_suite.errors import UsageError
-from mlperf_suite.features.tuning.claim import PAIRS
 from mlperf_suite.features.tuning.conditions import Conditions, conditions_of
 from mlperf_suite.features.tuning.serving import ServerTemplate
 from mlperf_suite.features.tuning.space import Space, check_names, space_of
 from mlperf_suite.features.tuning.target import TARGETS, TuneTarget
 from mlperf_suite.features.tuning.trial_run import check_options
+from mlperf_suite.features.tuning.tuning_result import PAIRS
 
 _MAX_MINUTES = 100_000
 _AROUND_SHARE = 0.25

@@ -218,7 +218,7 @@ class _Run:
             descriptors = [write_status, -1]
             try:
                 if self._group:
-                    descriptors[1] = self._group.door()
+                    descriptors[1] = self._group.cgroup_procs_fd()
                     ours.callback(os.close, descriptors[1])
                 self._process = subprocess.Popen(
                     [*supervisor, *map(str, descriptors)],

@@ -43,7 +43,7 @@ class MemoryGroup:
         parent = _parent()
         return _made(parent, memory_bytes) if parent else None
 
-    def door(self) -> int:
+    def cgroup_procs_fd(self) -> int:
         """A new descriptor; a process that writes "0" to it moves into the group."""
         return os.open(self.folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
 

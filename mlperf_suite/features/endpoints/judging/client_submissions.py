@@ -98,7 +98,7 @@ class ClientResult:
             measurements=read_json(measurements or place.folder / "measurements.json"),
             copies=copies,
             power_logs=(place.folder / "performance" / "power").exists(),
-            nameplate=_nameplate(place),
+            nameplate=_power_supply_rating(place),
         )
         parts = (place.submitter, place.system, place.benchmark, place.scenario)
         name = name_of(place.division, *parts)
@@ -233,11 +233,11 @@ def _cached(name: str) -> Path | None:
     return Path(file).parent if isinstance(file, str) else None
 
 
-def _nameplate(place: ScenarioFolder) -> PowerSupplyRating | None:
+def _power_supply_rating(place: ScenarioFolder) -> PowerSupplyRating | None:
     """The file of the system's power supplies; a power measurement is impossible here."""
-    if not place.nameplate_file.exists():
+    if not place.power_supply_file.exists():
         return None
-    return PowerSupplyRating(*read_yaml(place.nameplate_file), counts=False)
+    return PowerSupplyRating(*read_yaml(place.power_supply_file), counts=False)
 
 
 def _missing(place: ScenarioFolder) -> Iterable[str]:

@@ -22,7 +22,7 @@ def test_no_run_of_the_pairs_broke_a_rule(tuning):
 
 def test_a_claim_has_enough_pairs(tuning):
     """A gain is from at least five pairs of runs that the search has not seen."""
-    from mlperf_suite.features.tuning.claim import PAIRS
+    from mlperf_suite.features.tuning.tuning_result import PAIRS
 
     assert tuning.gain is None or len(tuning.pairs) >= PAIRS
 
