@@ -38,9 +38,9 @@ from mlperf_suite.features.log_consistency.log_figures import LATENCY, PERCENTIL
 from mlperf_suite.features.log_consistency.provenance import LABELS
 from mlperf_suite.features.log_consistency.releases import lines_of
 from mlperf_suite.features.log_consistency.schedule import (
-    Asked,
-    Issue,
+    SampleOrderSettings,
     Schedule,
+    ScheduleSettings,
     first_samples,
     schedule,
     shuffled,
@@ -190,7 +190,7 @@ def _detail_entries(
         effective_least = 1 if offline else least
     order = shuffled(round_.qsl_rng_seed, benchmark.samples_of(mode))
     load = schedule(
-        Asked(
+        ScheduleSettings(
             scenario.loadgen_scenario,
             round_.schedule_rng_seed,
             qps,
@@ -480,7 +480,9 @@ _OFFICIAL_LINES: dict[str, Callable[[float], str]] = {
 
 
 @lru_cache(maxsize=32)
-def _answers(issue: Issue, count: int, tokens: int = TOKENS) -> tuple[LoggedSample, ...]:
+def _answers(
+    issue: SampleOrderSettings, count: int, tokens: int = TOKENS
+) -> tuple[LoggedSample, ...]:
     """The answers of a log, in the order in which LoadGen issued their samples."""
     order = first_samples(issue, count)
     assert order is not None and len(order) == count
@@ -538,9 +540,9 @@ def made_blocks() -> list[MadeBlock]:
     ]
 
 
-def issue_of(entries: dict[str, Any], mode: Mode) -> Issue:
+def issue_of(entries: dict[str, Any], mode: Mode) -> SampleOrderSettings:
     """What the order of a made-up run's samples follows from."""
-    return Issue(
+    return SampleOrderSettings(
         entries["effective_scenario"],
         mode == "accuracy",
         entries["effective_qsl_rng_seed"],

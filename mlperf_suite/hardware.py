@@ -28,7 +28,7 @@ _Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen(Generic[_Value]):
+class ChosenSetting(Generic[_Value]):
     """A chosen setting and the reason, in a few words for the terminal and the report."""
 
     value: _Value
@@ -344,18 +344,18 @@ def choose_precision(
     precision: Precision,
     on_cpu: bool,
     computes_bf16: Callable[[], tuple[bool, str]] = cpu_computes_bf16,
-) -> Chosen[Precision]:
+) -> ChosenSetting[Precision]:
     """The precision to load a model in.
 
     `auto` is the model's own on a GPU; on a CPU it is bf16 if the CPU computes that in hardware,
     else float32, which is several times faster than bf16 in software.
     """
     if precision != "auto":
-        return Chosen(precision, "as asked")
+        return ChosenSetting(precision, "as asked")
     if not on_cpu:
-        return Chosen("auto", "the model's own")
+        return ChosenSetting("auto", "the model's own")
     able, reason = computes_bf16()
-    return Chosen("bf16" if able else "fp32", f"auto: {reason}")
+    return ChosenSetting("bf16" if able else "fp32", f"auto: {reason}")
 
 
 @cache

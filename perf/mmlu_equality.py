@@ -26,7 +26,7 @@ from mlperf_suite.engines.vllm_arguments import VLLM_DTYPES, VllmConfig
 from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.engines.vllm_environment import vllm_environment
 from mlperf_suite.features.mmlu.engine_lm import EngineLM, evaluate, load_tasks, quiet_lm_eval
-from mlperf_suite.features.mmlu.journal import Journal, Key
+from mlperf_suite.features.mmlu.journal import Journal, QuestionKey
 from mlperf_suite.features.mmlu.mmlu_questions import Mmlu, load_mmlu
 from mlperf_suite.features.mmlu.score_files import Sample, Scores
 from mlperf_suite.hardware import Precision
@@ -85,7 +85,7 @@ def ask_lm_eval(
     import lm_eval
 
     no_score_reason = {
-        subject: [n for n in numbers if Key(subject, n) not in journal]
+        subject: [n for n in numbers if QuestionKey(subject, n) not in journal]
         for subject, numbers in selection.items()
     }
     tasks = load_tasks(data, no_score_reason, shots)
@@ -95,7 +95,7 @@ def ask_lm_eval(
     elapsed_s = time.perf_counter() - start_s
     for logged in (sample for of_task in results["samples"].values() for sample in of_task):
         likelihoods = tuple(Likelihood(*response) for response in logged["filtered_resps"])
-        key = Key(logged["doc"]["subject"], logged["doc"]["id"])
+        key = QuestionKey(logged["doc"]["subject"], logged["doc"]["id"])
         journal.add(key, Score(likelihoods, 0.0, 0, 0))
     return elapsed_s
 
@@ -158,8 +158,10 @@ def main() -> None:
     arguments.work.mkdir(parents=True, exist_ok=True)
     of = {"data": data.sha256, "shots": shots, "model": model}
     of["precision"] = arguments.precision
-    keys = [Key(s, n) for s, numbers in selection.items() for n in numbers]
-    every_key = {Key(s, n) for s, of_subject in data.test.items() for n in range(len(of_subject))}
+    keys = [QuestionKey(s, n) for s, numbers in selection.items() for n in numbers]
+    every_key = {
+        QuestionKey(s, n) for s, of_subject in data.test.items() for n in range(len(of_subject))
+    }
 
     def journal(name: str) -> Journal:
         path = arguments.work / f"{name}.jsonl"
@@ -178,7 +180,7 @@ def main() -> None:
     ):
         with lm_eval_backend(model, room, arguments.precision) as lm:
             for subject, numbers in selection.items():
-                if any(Key(subject, n) not in lm_eval_journal for n in numbers):
+                if any(QuestionKey(subject, n) not in lm_eval_journal for n in numbers):
                     ask_lm_eval(lm, data, {subject: numbers}, shots, lm_eval_journal)
                     print(f"{len(lm_eval_journal)} scored: {subject}", flush=True)
             if at_once is not None:

@@ -13,15 +13,15 @@ from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.session.timing import estimate
 from mlperf_suite.session.timing.estimate import (
-    Lengths,
+    EngineSpeed,
     RunTimes,
-    Speed,
+    TokenLengths,
 )
 
 OFFLINE, SERVER = LLAMA3_1_8B.scenario("Offline"), LLAMA3_1_8B.scenario("Server")
 STREAM = LLAMA3_1_8B_EDGE.scenario("SingleStream")
-LENGTHS = Lengths([400] * 84, 101)
-SPEED = Speed(prefill_s=0.0001, step_s=0.01, request_s=0.002)
+LENGTHS = TokenLengths([400] * 84, 101)
+SPEED = EngineSpeed(prefill_s=0.0001, step_s=0.01, request_s=0.002)
 AFTER = estimate.AFTER_RUN_S
 
 
@@ -64,7 +64,7 @@ def test_a_run_takes_as_long_as_its_queries(
 
 
 def test_a_performance_run_lasts_its_least_duration() -> None:
-    linear = Speed(prefill_s=0.0001, step_s=0.0, request_s=0.002)
+    linear = EngineSpeed(prefill_s=0.0001, step_s=0.0, request_s=0.002)
     for smoke, least_s in ((True, 10), (False, 600)):
         length_s = seconds(OFFLINE, "performance", 8, speed=linear, smoke=smoke)
         # But for the first token, which no step of the decode makes.
@@ -84,7 +84,7 @@ def test_servers_warm_up_takes_as_long_as_its_requests_come() -> None:
 
 @given(st.integers(1, 84), st.sampled_from(["accuracy", "performance", "test06"]))
 def test_a_slower_engine_never_takes_less(samples: int, mode: Mode) -> None:
-    slow = Speed(SPEED.prefill_s * 3, SPEED.step_s * 3, SPEED.request_s * 3)
+    slow = EngineSpeed(SPEED.prefill_s * 3, SPEED.step_s * 3, SPEED.request_s * 3)
     for scenario in (OFFLINE, SERVER, STREAM):
         fast_s, slow_s = (
             seconds(scenario, mode, samples, speed=speed) + AFTER for speed in (SPEED, slow)

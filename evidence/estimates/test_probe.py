@@ -17,7 +17,7 @@ from mlperf_suite.engines.protocol import (
     Steps,
 )
 from mlperf_suite.session.timing import probe as probe_module
-from mlperf_suite.session.timing.estimate import Speed
+from mlperf_suite.session.timing.estimate import EngineSpeed
 from mlperf_suite.session.timing.probe import probe
 
 PROMPTS = [[index] * (100 + 40 * (index % 7)) for index in range(40)]
@@ -32,7 +32,7 @@ class Clocked:
 
     alive = True
 
-    def __init__(self, cost: Speed, at_once: int = 128) -> None:
+    def __init__(self, cost: EngineSpeed, at_once: int = 128) -> None:
         settings: dict[str, object] = {"max_num_seqs": at_once}
         self.description = EngineDescription("clocked", "1", "none", True, 10_000, settings)
         self._cost = cost
@@ -88,7 +88,7 @@ def on_its_clock(monkeypatch: MonkeyPatch) -> Any:
 
 @pytest.mark.parametrize("slower", [0.1, 1, 10])
 def test_the_probe_finds_what_an_engine_costs(on_its_clock: Any, slower: float) -> None:
-    real = Speed(0.0004 * slower, 0.04 * slower, 0.001 * slower)
+    real = EngineSpeed(0.0004 * slower, 0.04 * slower, 0.001 * slower)
     engine = on_its_clock(Clocked(real))
     speed = probe(engine, PROMPTS, Generation())
     assert speed.prefill_s == pytest.approx(real.prefill_s, rel=0.3)
@@ -101,7 +101,7 @@ def test_the_probe_finds_what_an_engine_costs(on_its_clock: Any, slower: float) 
 class Disturbed(Clocked):
     """Reports its steps, some of which take long because of other work on the machine."""
 
-    def __init__(self, cost: Speed) -> None:
+    def __init__(self, cost: EngineSpeed) -> None:
         super().__init__(cost)
         self.steps_made = 0
         self._steps = Steps()
@@ -119,7 +119,7 @@ class Disturbed(Clocked):
 
 
 def test_a_moments_disturbance_is_no_cost_of_a_step(on_its_clock: Any) -> None:
-    real = Speed(0.0004, 0.04, 0.001)
+    real = EngineSpeed(0.0004, 0.04, 0.001)
     speed = probe(on_its_clock(Disturbed(real)), PROMPTS, Generation())
     assert speed.step_s == pytest.approx(real.step_s, rel=0.01)
     assert speed.request_s == pytest.approx(real.request_s, rel=0.01)
@@ -128,7 +128,7 @@ def test_a_moments_disturbance_is_no_cost_of_a_step(on_its_clock: Any) -> None:
 class InTwo(Disturbed):
     """Two data-parallel engines, each of which makes steps of its own for half of the requests."""
 
-    def __init__(self, cost: Speed) -> None:
+    def __init__(self, cost: EngineSpeed) -> None:
         super().__init__(cost)
         self.description.settings["data_parallel_size"] = 2
 
@@ -144,7 +144,7 @@ class InTwo(Disturbed):
 def test_a_step_of_data_parallel_engines_is_that_of_each_for_its_own_requests(
     on_its_clock: Any,
 ) -> None:
-    real = Speed(0.0004, 0.04, 0.001)
+    real = EngineSpeed(0.0004, 0.04, 0.001)
     speed = probe(on_its_clock(InTwo(real)), PROMPTS, Generation())
     assert speed.step_s == pytest.approx(real.step_s, rel=0.01)
     assert speed.request_s == pytest.approx(real.request_s, rel=0.01)
@@ -161,7 +161,7 @@ class InTurns(Disturbed):
 
 
 def test_steps_of_a_part_of_the_requests_are_not_taken_for_full_ones(on_its_clock: Any) -> None:
-    real = Speed(0.0004, 0.04, 0.001)
+    real = EngineSpeed(0.0004, 0.04, 0.001)
     speed = probe(on_its_clock(InTurns(real)), PROMPTS, Generation())
     assert speed.step_s == pytest.approx(real.step_s, rel=0.1)
 
@@ -169,7 +169,7 @@ def test_steps_of_a_part_of_the_requests_are_not_taken_for_full_ones(on_its_cloc
 def test_a_slow_engine_is_asked_for_less(on_its_clock: Any) -> None:
     token_counts, durations_s = {}, {}
     for slower in (1, 10):
-        engine = on_its_clock(Clocked(Speed(0.0004 * slower, 0.04 * slower, 0.001 * slower)))
+        engine = on_its_clock(Clocked(EngineSpeed(0.0004 * slower, 0.04 * slower, 0.001 * slower)))
         durations_s[slower] = probe(engine, PROMPTS, Generation()).probe_s
         token_counts[slower] = sum(requests * tokens for requests, tokens in engine.batches)
     assert durations_s[1] < 6
@@ -182,7 +182,7 @@ def test_a_slow_engine_is_asked_for_less(on_its_clock: Any) -> None:
 def test_what_it_predicts_comes_true(on_its_clock: Any, count: int, at_once: int) -> None:
     from mlperf_suite.engines.batch import generate_all
 
-    engine = on_its_clock(Clocked(Speed(0.0004, 0.04, 0.001), at_once))
+    engine = on_its_clock(Clocked(EngineSpeed(0.0004, 0.04, 0.001), at_once))
     speed = probe(engine, PROMPTS, Generation())
     before = engine.now
     generate_all(engine, PROMPTS[:count], Generation(max_new_tokens=100))

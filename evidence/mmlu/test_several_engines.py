@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from meta_tests.session.scripted_session import few_questions
 from meta_tests.suite_runs import run_suite
-from mlperf_suite.features.mmlu.journal import split
+from mlperf_suite.features.mmlu.journal import split_subjects
 from mlperf_suite.features.mmlu.mmlu_questions import SUBJECTS
 from mlperf_suite.results.run_folder import run_folders
 
@@ -73,7 +73,7 @@ def test_two_real_engines_make_the_result_of_one(tmp_path: Path) -> None:
 )
 def test_shares_are_disjoint_whole_and_even(sizes: dict[str, int], count: int) -> None:
     ranges = {subject: range(size) for subject, size in sizes.items()}
-    parts = split(ranges, count)
+    parts = split_subjects(ranges, count)
     assert len(parts) == count
     merged: dict[str, range] = {}
     for part in parts:

@@ -19,7 +19,7 @@ from mlperf_suite.rules import validity
 from mlperf_suite.rules.registry import rule_named
 from mlperf_suite.rules.verdict import Status, Verdict
 from mlperf_suite.session.run_kind import StepKey
-from mlperf_suite.session.suite import Outcome
+from mlperf_suite.session.suite import StepOutcome
 
 KEY = RunKey("llama3.1-8b", "Server", "performance")
 SEARCH = SearchKey("llama3.1-8b", "Server")
@@ -29,13 +29,13 @@ SEARCH = SearchKey("llama3.1-8b", "Server")
 class FakeSuite:
     """A session whose steps have these outcomes, with this verdict for each."""
 
-    outcome: Outcome = field(default_factory=Outcome)
+    outcome: StepOutcome = field(default_factory=StepOutcome)
     verdict: Verdict = field(
         default_factory=lambda: Verdict("result_valid", "passed", "VALID", "VALID")
     )
     can_go_on: bool = True
 
-    def make(self, key: StepKey) -> Outcome:
+    def make(self, key: StepKey) -> StepOutcome:
         return self.outcome
 
     @property
@@ -75,7 +75,7 @@ QUESTIONS: dict[str, Callable[[Any], object]] = {
 @pytest.mark.parametrize("can_go_on", [True, False])
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_the_test_in_which_a_run_dies_fails_with_one_line(question: str, can_go_on: bool) -> None:
-    died = Outcome("llama3.1-8b Server performance: the engine died", now=True)
+    died = StepOutcome("llama3.1-8b Server performance: the engine died", now=True)
     test = Under(FakeSuite(died, can_go_on=can_go_on))
     with pytest.raises(pytest.fail.Exception) as caught:
         QUESTIONS[question](test.config)
@@ -86,7 +86,7 @@ def test_the_test_in_which_a_run_dies_fails_with_one_line(question: str, can_go_
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_what_is_asked_of_a_run_that_died_before_is_not_judged(question: str) -> None:
-    test = Under(FakeSuite(Outcome("the engine died", now=False)))
+    test = Under(FakeSuite(StepOutcome("the engine died", now=False)))
     with pytest.raises(pytest.skip.Exception) as caught:
         QUESTIONS[question](test.config)
     assert (caught.value.msg or "").endswith(": not judged: the run failed: the engine died")

@@ -21,7 +21,7 @@ from mlperf_suite.benchmarks.definition import (
     within,
 )
 from mlperf_suite.benchmarks.embedded import smoke_form
-from mlperf_suite.benchmarks.model_marks import TEMPLATE, ModelMarks, Sibling
+from mlperf_suite.benchmarks.model_marks import TEMPLATE, ModelMarks, SiblingModel
 from mlperf_suite.benchmarks.prompts import PublishedTokens
 from mlperf_suite.datasets import mlperf_frames
 from mlperf_suite.scorers.rouge import OpenOrcaScorer
@@ -53,8 +53,8 @@ def _llama2_70b(id_: str, rounds: tuple[str, ...], share: float) -> Benchmark:
             },
             template="<<SYS>>",
             siblings=(
-                Sibling("meta-llama/Llama-2-70b-hf", TEMPLATE),
-                Sibling("codellama/CodeLlama-70b-Instruct-hf", "vocab_size"),
+                SiblingModel("meta-llama/Llama-2-70b-hf", TEMPLATE),
+                SiblingModel("codellama/CodeLlama-70b-Instruct-hf", "vocab_size"),
             ),
         ),
         load=from_a_file(_FILE, mlperf_frames.LLAMA2_70B.load),

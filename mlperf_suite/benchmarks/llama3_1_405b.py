@@ -24,7 +24,7 @@ from mlperf_suite.benchmarks.definition import (
     within,
 )
 from mlperf_suite.benchmarks.embedded import smoke_form
-from mlperf_suite.benchmarks.model_marks import EOS, LLAMA_3_1_ROPE, ModelMarks, Sibling
+from mlperf_suite.benchmarks.model_marks import EOS, LLAMA_3_1_ROPE, ModelMarks, SiblingModel
 from mlperf_suite.benchmarks.prompts import PublishedTokens
 from mlperf_suite.datasets import mlperf_frames
 from mlperf_suite.scorers.llama3_1_405b import LongContextScorer
@@ -52,8 +52,8 @@ _OFFICIAL = Workload(
         },
         eos=128009,
         siblings=(
-            Sibling("meta-llama/Llama-3.1-405B", EOS),
-            Sibling("NousResearch/Hermes-3-Llama-3.1-405B", EOS),
+            SiblingModel("meta-llama/Llama-3.1-405B", EOS),
+            SiblingModel("NousResearch/Hermes-3-Llama-3.1-405B", EOS),
         ),
     ),
     load=from_a_file(

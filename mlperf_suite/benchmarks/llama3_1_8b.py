@@ -22,7 +22,7 @@ from mlperf_suite.benchmarks.definition import (
     within,
 )
 from mlperf_suite.benchmarks.embedded import EMBEDDED
-from mlperf_suite.benchmarks.model_marks import EOS, LLAMA_3_1_ROPE, ModelMarks, Sibling
+from mlperf_suite.benchmarks.model_marks import EOS, LLAMA_3_1_ROPE, ModelMarks, SiblingModel
 from mlperf_suite.benchmarks.prompts import SUMMARIZE, TextPrompt
 from mlperf_suite.datasets.news import edge_draw, load_news
 from mlperf_suite.scorers.rouge import RougeScorer
@@ -63,11 +63,11 @@ OFFICIAL = Workload(
         # <|eot_id|>, with which an instructed model ends its turn.
         eos=128009,
         siblings=(
-            Sibling("meta-llama/Llama-3.1-8B", EOS),
-            Sibling("meta-llama/Meta-Llama-3-8B", "rope_scaling"),
-            Sibling("meta-llama/Meta-Llama-3-8B-Instruct", "rope_scaling"),
-            Sibling("deepseek-ai/DeepSeek-R1-Distill-Llama-8B", EOS),
-            Sibling("NousResearch/Hermes-3-Llama-3.1-8B", EOS),
+            SiblingModel("meta-llama/Llama-3.1-8B", EOS),
+            SiblingModel("meta-llama/Meta-Llama-3-8B", "rope_scaling"),
+            SiblingModel("meta-llama/Meta-Llama-3-8B-Instruct", "rope_scaling"),
+            SiblingModel("deepseek-ai/DeepSeek-R1-Distill-Llama-8B", EOS),
+            SiblingModel("NousResearch/Hermes-3-Llama-3.1-8B", EOS),
         ),
     ),
     dataset="cnn_dailymail",

@@ -24,7 +24,7 @@ _TEMPLATE_FILE = "chat_template.jinja"
 
 
 @dataclass(frozen=True, slots=True)
-class Sibling:
+class SiblingModel:
     """A public model of the same architecture. `told_by`: the fact of its files that tells it from
     the benchmark's, an entry of `ModelMarks.shape`, `EOS` or `TEMPLATE`; empty if none does."""
 
@@ -43,7 +43,7 @@ class ModelMarks:
     shape: Mapping[str, object] = field(default_factory=dict)
     eos: int | None = None
     template: str = ""
-    siblings: tuple[Sibling, ...] = ()
+    siblings: tuple[SiblingModel, ...] = ()
 
     def differences(self, facts: Mapping[str, object]) -> list[str]:
         """What shows that a model is another one, a few words each. `facts`: `model_facts`."""

@@ -15,7 +15,7 @@ from mlperf_suite.engines.protocol import SILENCE_S, Engine, Request, Tokens
 from mlperf_suite.errors import EngineDiedError, EngineError
 
 
-class Answers:
+class AnswerCollector:
     """The listener for a known number of requests, whose tags count from 0."""
 
     def __init__(self, count: int) -> None:
@@ -100,7 +100,7 @@ def generate_all(
 
     Raises EngineError if the engine refuses a prompt, dies or hangs.
     """
-    answers = Answers(len(prompts))
+    answers = AnswerCollector(len(prompts))
     start = time.perf_counter()
     engine.submit(requests_of(prompts, stops), generation, answers, stream=False)
     answers.wait(engine, silence_s)

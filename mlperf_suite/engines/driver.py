@@ -63,7 +63,7 @@ class Job:
 
 
 @dataclass(slots=True)
-class Pending:
+class PendingRequest:
     """An unanswered request. `weight`: its work, in answer tokens; `handed`: when it was sent to
     its `place`; `first`: when its first token came, None before that."""
 
@@ -99,8 +99,8 @@ class Driver(ABC):
         self._telling = threading.RLock()
         """Held until answers are counted and told; taking a run's figures waits for it."""
         self._numbers = itertools.count()
-        self._waiting: dict[int, Pending] = {}
-        self._held: deque[Pending] = deque()
+        self._waiting: dict[int, PendingRequest] = {}
+        self._held: deque[PendingRequest] = deque()
         self._questions: dict[int, tuple[int, OnReply]] = {}
         """By number: the place that was asked, and the callback for its reply."""
         self._looked = time.monotonic()
@@ -125,7 +125,7 @@ class Driver(ABC):
     # What subclasses know
 
     @abstractmethod
-    def _count(self, pending: Pending, answer: Answer, tokens: int, now: float) -> None:
+    def _count(self, pending: PendingRequest, answer: Answer, tokens: int, now: float) -> None:
         """Count an answer of so many tokens; the lock is held."""
 
     @abstractmethod
@@ -191,7 +191,7 @@ class Driver(ABC):
         job = Job(listener, self._sampling(generation, stream), now, self._prompt_set, stops)
         answer, cost = self._expected_tokens(generation), self._prompt_cost
         pending = [
-            Pending(r, job, round(cost * len(r.prompt_token_ids)) + answer) for r in requests
+            PendingRequest(r, job, round(cost * len(r.prompt_token_ids)) + answer) for r in requests
         ]
         framed_sockets: Iterable[FramedSocket] = ()
         with self._lock:
@@ -232,7 +232,7 @@ class Driver(ABC):
         return self._queued(batches)
 
     def _hand_all(
-        self, requests: Sequence[Pending], place: int, now: float
+        self, requests: Sequence[PendingRequest], place: int, now: float
     ) -> Iterable[FramedSocket]:
         """Hand these requests to a place, whether it has room or not; as `_hand_out`."""
         batches: dict[tuple[int, int], Submit] = {}
@@ -242,7 +242,11 @@ class Driver(ABC):
         return self._queued(batches)
 
     def _hand(
-        self, pending: Pending, place: int, now: float, batches: dict[tuple[int, int], Submit]
+        self,
+        pending: PendingRequest,
+        place: int,
+        now: float,
+        batches: dict[tuple[int, int], Submit],
     ) -> None:
         number, job, request = next(self._numbers), pending.job, pending.request
         pending.place, pending.handed = place, now
@@ -397,7 +401,7 @@ class Driver(ABC):
                     listener.finished(tokens)
             self._note_told(answers)
 
-    def _end(self, number: int, now: float) -> Pending | None:
+    def _end(self, number: int, now: float) -> PendingRequest | None:
         """Remove a request; the lock must be held."""
         pending = self._waiting.pop(number, None)
         if pending is not None:

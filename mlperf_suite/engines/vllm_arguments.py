@@ -25,7 +25,7 @@ from mlperf_suite.engines.vllm_environment import (
     visible_gpus,
 )
 from mlperf_suite.errors import EngineError
-from mlperf_suite.hardware import Chosen, Precision, choose_precision
+from mlperf_suite.hardware import ChosenSetting, Precision, choose_precision
 
 _MODALITIES = {"sound": "audio", "picture": "image"}
 """vLLM's names."""
@@ -77,8 +77,8 @@ class ChosenArguments:
     """vLLM's arguments and the choices made for them. `gpus`: the GPUs that vLLM sees."""
 
     arguments: Any
-    precision: Chosen[Precision]
-    tensor_parallel: Chosen[int]
+    precision: ChosenSetting[Precision]
+    tensor_parallel: ChosenSetting[int]
     gpus: int
     profiler: Profiler | None = None
 
@@ -99,7 +99,7 @@ def choose_arguments(config: VllmConfig) -> ChosenArguments:
             raise EngineError(f"--engine-arg {name}: vLLM's engine has no such argument")
     on_cpu = runs_on_cpu()
     gpus = 0 if on_cpu else visible_gpus()
-    by_hand = Chosen(config.precision, "as asked with --engine-arg")
+    by_hand = ChosenSetting(config.precision, "as asked with --engine-arg")
     precision = by_hand if "dtype" in config.extra else choose_precision(config.precision, on_cpu)
     arguments: dict[str, object] = {
         "model": config.model,
@@ -257,7 +257,7 @@ def usage_context() -> Any:
 
 def choose_tensor_parallel(
     gpus: int, heads: int, kv_heads: int, request: int | None, sets: int = 1
-) -> Chosen[int]:
+) -> ChosenSetting[int]:
     """The number of GPUs to split a model over: `request`, or the largest number possible.
 
     vLLM gives each GPU the same number of attention heads, and either the same number of KV heads
@@ -265,20 +265,20 @@ def choose_tensor_parallel(
     times the engine has that number of GPUs. The reason names idle GPUs.
     """
     if request is not None:
-        return Chosen(request, "as asked" + _idle(gpus, request * sets))
+        return ChosenSetting(request, "as asked" + _idle(gpus, request * sets))
     if gpus <= 1:
-        return Chosen(1, "auto: the only GPU" if gpus else "auto: no GPU")
+        return ChosenSetting(1, "auto: the only GPU" if gpus else "auto: no GPU")
     each, sets_words = gpus // sets, "" if sets == 1 else f" for each of {sets} sets"
     if each <= 1:
-        return Chosen(1, f"auto: one GPU{sets_words}" + _idle(gpus, sets))
+        return ChosenSetting(1, f"auto: one GPU{sets_words}" + _idle(gpus, sets))
     divisors = [n for n in range(1, each + 1) if heads % n == 0]
     count = max(n for n in divisors if kv_heads % n == 0 or n % kv_heads == 0)
     if count == each:
         why = f"auto: {each} GPUs{sets_words}" if sets > 1 else f"auto: all {gpus} GPUs"
-        return Chosen(count, why + _idle(gpus, count * sets))
+        return ChosenSetting(count, why + _idle(gpus, count * sets))
     over = " or ".join(map(str, range(count + 1, each + 1)))
     why = f"auto: {heads} attention heads and {kv_heads} KV heads cannot be split over {over} GPUs"
-    return Chosen(count, why + _idle(gpus, count * sets))
+    return ChosenSetting(count, why + _idle(gpus, count * sets))
 
 
 def _idle(gpus: int, count: int) -> str:

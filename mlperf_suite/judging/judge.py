@@ -21,7 +21,7 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS, find_benchmark
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario, Workload
 from mlperf_suite.benchmarks.model_marks import model_facts
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
-from mlperf_suite.judging.judges import Folders, Review, folders_below, judges
+from mlperf_suite.judging.judges import Folders, JudgeRequest, folders_below, judges
 from mlperf_suite.judging.reading import (
     read_not_judged,
     read_scores,
@@ -86,12 +86,12 @@ def judge_folder(
     folders = tuple(folders_below(root))
     found = [each.find(root, folders) for each in judges()]
     own = frozenset(path for of_one in found for path in of_one.own)
-    review = Review(round_, high_accuracy, smoke, tokenizer, own)
+    review = JudgeRequest(round_, high_accuracy, smoke, tokenizer, own)
     judged = [group for of_one in found for group in of_one.verdicts(review)]
     return judged + _judge_loose(root, folders, review) + _name_links(root, folders, review)
 
 
-def _name_links(root: Path, folders: Folders, review: Review) -> list[VerdictGroup]:
+def _name_links(root: Path, folders: Folders, review: JudgeRequest) -> list[VerdictGroup]:
     """Name the linked folders beside what judges have found: a stranger's link may lead anywhere.
 
     One to a folder below the root is of runs that are judged there.
@@ -140,7 +140,7 @@ class _LooseRun:
     changed: tuple[str, ...] | None = None
 
 
-def _judge_loose(root: Path, folders: Folders, review: Review) -> list[VerdictGroup]:
+def _judge_loose(root: Path, folders: Folders, review: JudgeRequest) -> list[VerdictGroup]:
     """Judge LoadGen logs outside what judges have found. Trial runs of a peak search and blocks of
     a caching audit are judged only if their own folder was requested."""
     of_logs = sorted(folder for folder, files in folders if LOG_NAMES & set(files))
@@ -167,7 +167,7 @@ def _judge_loose_run(
     root: Path,
     run: _LooseRun,
     passed: Iterable[tuple[_LooseRun, bool | None]],
-    review: Review,
+    review: JudgeRequest,
 ) -> VerdictGroup:
     parts = run.folder.relative_to(root).parts or (root.name,)
     name = name_of("", *parts)
@@ -309,7 +309,7 @@ def _loose_scenario(
 
 
 def _loose_facts(
-    run: _LooseRun, review: Review, accuracy_passed: bool | None = None
+    run: _LooseRun, review: JudgeRequest, accuracy_passed: bool | None = None
 ) -> RunFacts | None:
     if run.benchmark is None or run.scenario is None:
         return None

@@ -19,7 +19,7 @@ that are no folders."""
 
 
 @dataclass(frozen=True, slots=True)
-class Review:
+class JudgeRequest:
     """What the user asks; see `judge_folder`. `own`: the folders that judges have found."""
 
     round: Round | None
@@ -34,11 +34,11 @@ class Review:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundResults:
     """What a judge has found. `own`: the folders in which no log is loose."""
 
     own: frozenset[Path]
-    verdicts: Callable[[Review], list[VerdictGroup]]
+    verdicts: Callable[[JudgeRequest], list[VerdictGroup]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Judge:
     """
 
     rank: int
-    find: Callable[[Path, Folders], Found]
+    find: Callable[[Path, Folders], FoundResults]
     files: frozenset[str] = frozenset()
 
 

@@ -21,7 +21,7 @@ from mlperf_suite.results.regression import (
     COMPARISONS,
     Metric,
     compare_summaries,
-    gates,
+    feature_gates,
     has_figures,
     metrics_of,
     metrics_of_features,
@@ -190,7 +190,7 @@ def load_differences(baseline: Summary, current: Summary) -> list[str]:
 
 def differences_of_features(baseline: Summary, current: Summary) -> list[str]:
     """What makes two runs incomparable of what features measured."""
-    return [line for gate in gates() for line in gate.differences(baseline, current)]
+    return [line for gate in feature_gates() for line in gate.differences(baseline, current)]
 
 
 def _factor(first: float | None, second: float | None) -> float:

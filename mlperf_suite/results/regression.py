@@ -115,7 +115,7 @@ METRICS: tuple[Metric, ...] = (
 
 def metrics_of_features() -> list[Metric]:
     """The metrics of each feature that has some."""
-    return [metric for gate in gates() for metric in gate.metrics]
+    return [metric for gate in feature_gates() for metric in gate.metrics]
 
 
 def modes_of(summary: Summary) -> list[str]:
@@ -378,7 +378,7 @@ def figures_missing(baseline: Summary, current: Summary) -> list[str]:
     modes, own = modes_of(baseline), modes_of(current)
     missing = [f"no {mode} run, unlike the baseline" for mode in modes if mode not in own]
     missing += [f"the baseline has no {mode} run" for mode in own if mode not in modes]
-    missing += [line for gate in gates() for line in gate.missing(baseline, current)]
+    missing += [line for gate in feature_gates() for line in gate.missing(baseline, current)]
     for metric in metrics_of((baseline, current)):
         has_figure = metric.mode in modes and samples_of(metric, current) is not None
         if has_figure and samples_of(metric, baseline) is None:
@@ -412,7 +412,7 @@ def compare_summaries(
         elif then and metric.mode in modes_of(current):
             error = (paired_errors or {}).get(metric.name, then.standard_error)
             vanished.append(_lost(metric, then, current, error, confidence(1, comparisons)))
-    for gate in gates():
+    for gate in feature_gates():
         of_feature, lost = gate.compare(baseline, current)
         pairs, vanished = [*pairs, *of_feature], [*vanished, *lost]
     groups = len({metric.group for metric, *_ in pairs})
@@ -492,7 +492,7 @@ class FeatureGate:
 
 
 @cache
-def gates() -> tuple[FeatureGate, ...]:
+def feature_gates() -> tuple[FeatureGate, ...]:
     """The `GATE` of each feature that has one."""
     places = (feature.gate for feature in features() if feature.gate)
     return tuple(import_module(place).GATE for place in places)
@@ -500,7 +500,7 @@ def gates() -> tuple[FeatureGate, ...]:
 
 def has_figures(summary: Summary) -> bool:
     """Whether a summary has figures to compare."""
-    return bool(modes_of(summary)) or any(gate.compares(summary) for gate in gates())
+    return bool(modes_of(summary)) or any(gate.compares(summary) for gate in feature_gates())
 
 
 def underpowered_metrics(changes: Sequence[ChangeFigures], at_a_rate: bool) -> list[str]:
@@ -511,7 +511,7 @@ def underpowered_metrics(changes: Sequence[ChangeFigures], at_a_rate: bool) -> l
     """
     performance = {metric.name for metric in METRICS if metric.of_run}
     times = [c for c in changes if c.metric in performance and not c.higher_is_better]
-    names = {"tokens_per_sec", *(name for gate in gates() for name in gate.of_speed)}
+    names = {"tokens_per_sec", *(name for gate in feature_gates() for name in gate.of_speed)}
     speed = [c for c in changes if c.metric in names]
     deciding = times if at_a_rate and times else speed
     blind = [(change.label, change.noise_from) for change in deciding if _is_blind(change)]

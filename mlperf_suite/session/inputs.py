@@ -35,7 +35,7 @@ from mlperf_suite.rules.facts import (
 from mlperf_suite.scorers.scorer import Scorer, obstacle_of
 from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.session.run_kind import StepKey, run_kinds
-from mlperf_suite.session.timing.estimate import Lengths
+from mlperf_suite.session.timing.estimate import TokenLengths
 from mlperf_suite.session.weight_files import weight_fault
 from mlperf_suite.settings import OPTIONS_OF_FEATURES, Settings, check_model_is_reachable
 
@@ -279,11 +279,11 @@ class Inputs:
             self._prompts[key] = workload.prompt.encode(items, self.tokenizer)
         return self._prompts[key]
 
-    def lengths(self, benchmark: Benchmark, mode: str = "performance") -> Lengths:
+    def lengths(self, benchmark: Benchmark, mode: str = "performance") -> TokenLengths:
         """The lengths of prompts and answers, in tokens, for time estimates."""
         most = self.generation(benchmark, mode).max_new_tokens
         answer = min(self.workload(benchmark).part(mode).mean_tokens, most)
-        return Lengths([len(prompt) for prompt in self.prompts(benchmark, mode)], answer)
+        return TokenLengths([len(prompt) for prompt in self.prompts(benchmark, mode)], answer)
 
     def check_prompts(
         self, benchmark: Benchmark, max_model_len: int, mode: str = "performance"

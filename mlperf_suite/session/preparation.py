@@ -14,13 +14,13 @@ from pathlib import Path
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Generation, Scenario
 from mlperf_suite.datasets.media import MediaPrompt
-from mlperf_suite.engines.batch import Answers, generate_all, requests_of
+from mlperf_suite.engines.batch import AnswerCollector, generate_all, requests_of
 from mlperf_suite.engines.protocol import SILENCE_S, Engine, EngineDescription
 from mlperf_suite.results.run_folder import ENGINE_LOG
 from mlperf_suite.results.schema import WarmUpFigures
 from mlperf_suite.session.load_run import StepMaker
 from mlperf_suite.session.run_kind import BenchmarkAndScenario, Step
-from mlperf_suite.session.timing.estimate import Speed, rate_probe_samples, warm_up_requests
+from mlperf_suite.session.timing.estimate import EngineSpeed, rate_probe_samples, warm_up_requests
 from mlperf_suite.session.timing.probe import ProbedEngine, probe
 
 _PROBE_PROMPTS = 32
@@ -55,7 +55,7 @@ def warm_up(
     which each answer ends, repeated from the start if too few. Raises EngineError if the engine
     refuses a request, dies or hangs.
     """
-    answers, requests = Answers(len(prompts)), requests_of(prompts, stops)
+    answers, requests = AnswerCollector(len(prompts)), requests_of(prompts, stops)
     way = _WAYS.get(scenario.loadgen_scenario) or f"at {rate_qps or math.inf:g} queries/s"
     start_s = time.monotonic()
     if scenario.loadgen_scenario == "Offline":
@@ -94,7 +94,7 @@ class Preparation(StepMaker):
             companion.loaded(engine)
         return description
 
-    def probe(self) -> Speed | None:
+    def probe(self) -> EngineSpeed | None:
         """Measure the engine's speed; of several replicas, weigh each by its own.
 
         A stand-in engine is not probed: its delays are made up, and no run is shortened for it. Nor

@@ -35,7 +35,7 @@ from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.recorder import Recorder
 from mlperf_suite.session.run_kind import Maker, Step, StepKey, kind_of, run_kinds
 from mlperf_suite.session.timing.earlier_runs import kept_rate, kept_samples
-from mlperf_suite.session.timing.estimate import Speed
+from mlperf_suite.session.timing.estimate import EngineSpeed
 from mlperf_suite.session.timing.run_sizing import RunSizing
 from mlperf_suite.settings import Settings
 
@@ -61,7 +61,7 @@ OneKind = TypeVar("OneKind", bound=Companion)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StepOutcome:
     """What became of a key.
 
     `failure`: what failed and why, in a line; None if the key was made. `now`: whether it was made
@@ -108,7 +108,7 @@ class Session:
         self._makers: dict[str, Maker] = {}
         self._display = display
         display.follow(self._sizing.left_s)
-        self._outcomes: dict[StepKey, Outcome] = {}
+        self._outcomes: dict[StepKey, StepOutcome] = {}
         self.steps_made: list[Step] = []
         """The steps made so far, in order."""
 
@@ -193,7 +193,7 @@ class Session:
 
     # The steps of a key
 
-    def make(self, key: StepKey) -> Outcome:
+    def make(self, key: StepKey) -> StepOutcome:
         """Make the key unless it was made already, after the keys that it needs."""
         if key in self._outcomes:
             return replace(self._outcomes[key], now=False)
@@ -207,7 +207,7 @@ class Session:
             self._outcomes[key] = outcome
             return outcome
         # Set first, so that a key that ends with any other exception is not made a second time.
-        self._outcomes[key] = Outcome(f"{key}: {INTERRUPTED}", now=True)
+        self._outcomes[key] = StepOutcome(f"{key}: {INTERRUPTED}", now=True)
         failure: str | None = INTERRUPTED
         try:
             failure = self._attempt(key)
@@ -215,7 +215,7 @@ class Session:
             if failure is not None:
                 kind_of(key).missed(key, self._sizing)
         line = None if failure is None else f"{key}: {failure}"
-        self._outcomes[key] = Outcome(line, now=True)
+        self._outcomes[key] = StepOutcome(line, now=True)
         return self._outcomes[key]
 
     def _attempt(self, key: StepKey, unmet: str | None = None) -> str | None:
@@ -304,7 +304,7 @@ class Session:
         if step.kind == "load" and step.key is None:
             self._use_kept_rates()
             self._use_kept_samples()
-        if isinstance(outcome, Speed):
+        if isinstance(outcome, EngineSpeed):
             # The empty line ends the line that pytest is writing.
             for line in [*self._sizing.lines(), ""]:
                 self._display.say(line)

@@ -22,7 +22,7 @@ from mlperf_suite.session.plan import plan_session
 from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import Selection
 from mlperf_suite.session.suite import Session
-from mlperf_suite.session.timing.estimate import Speed
+from mlperf_suite.session.timing.estimate import EngineSpeed
 from mlperf_suite.settings import resolve_settings
 
 LLAMA = "llama3.1-8b"
@@ -192,5 +192,7 @@ def test_its_plan_is_one_step_whose_time_is_told() -> None:
     *preparation, blocks = plan_session(Selection([KEY])).steps
     assert [step.kind for step in preparation] == ["load", "probe"]
     assert "caching audit" in blocks.what
-    small_s, large_s = (blocks_s(Speed(0.0005, 0.04, 0.001), 365, at_once) for at_once in (2, 4))
+    small_s, large_s = (
+        blocks_s(EngineSpeed(0.0005, 0.04, 0.001), 365, at_once) for at_once in (2, 4)
+    )
     assert 2 < small_s < large_s < 30

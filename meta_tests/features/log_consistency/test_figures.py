@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from meta_tests.made_runs import MadeRun, as_printed
 from meta_tests.tampering.rule_breaks import not_passed, verdict_on
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.features.log_consistency.agreement import Range
+from mlperf_suite.features.log_consistency.agreement import FigureRange
 from mlperf_suite.features.log_consistency.log_figures import (
     LATENCY,
     PERCENTILES,
@@ -41,22 +41,25 @@ def test_the_mean_of_any_latencies_is_within_the_bounds(values: Any) -> None:
 
 def test_bounds_of_a_mean_are_no_wider_than_they_need_be() -> None:
     # Of two: the place of each percentile is the second, which is the maximum.
-    assert mean_bounds((1, 5, 5, 5, 5, 5, 5, 5), 2) == Range(3.0, 3.0)
+    assert mean_bounds((1, 5, 5, 5, 5, 5, 5, 5), 2) == FigureRange(3.0, 3.0)
 
 
 def test_a_sum_beyond_64_bits_is_known_by_what_is_left_of_it() -> None:
     count, mean = 1_700_000, 12_000_000_000_000
     remainder = (count * mean % 2**64) // count
-    mean_ns, wraps = _unwrapped(remainder, Range(mean * 0.5, mean * 1.1), count)
+    mean_ns, wraps = _unwrapped(remainder, FigureRange(mean * 0.5, mean * 1.1), count)
     assert wraps == 1 and abs(mean_ns - mean) < 2
-    assert _unwrapped(mean, Range(mean * 0.5, mean * 1.1), count) == (mean, 0)
+    assert _unwrapped(mean, FigureRange(mean * 0.5, mean * 1.1), count) == (mean, 0)
 
 
 @given(st.floats(1e-9, 1e15))
 def test_what_was_printed_is_within_what_it_may_have_been(value: Any) -> None:
     figure = float(f"{value:.6g}")
-    assert Range.from_printed(figure).holds(value)
-    assert Range.from_printed(figure).high - Range.from_printed(figure).low <= 1.1e-5 * figure
+    assert FigureRange.from_printed(figure).holds(value)
+    assert (
+        FigureRange.from_printed(figure).high - FigureRange.from_printed(figure).low
+        <= 1.1e-5 * figure
+    )
 
 
 ANSWERS = st.lists(

@@ -14,14 +14,14 @@ from mlperf_suite.features.log_consistency import seeded
 from mlperf_suite.features.log_consistency.releases import RELEASES, fingerprint
 from mlperf_suite.features.log_consistency.schedule import (
     MAX_QUERIES,
-    Asked,
     Schedule,
+    ScheduleSettings,
     TooLongError,
     loaded_sets,
     logging_draws,
+    mt19937_words,
     schedule,
     shuffled,
-    words,
 )
 from mlperf_suite.loadgen.load_plan import Shortened
 from mlperf_suite.rules import judge
@@ -38,7 +38,7 @@ RUNS = [
 
 def test_what_is_drawn_from_a_seed() -> None:
     # [rand.predef]: the 10,000th of a std::mt19937 that nobody seeded.
-    assert next(itertools.islice(words(5489), 9_999, None)) == 4_123_659_995
+    assert next(itertools.islice(mt19937_words(5489), 9_999, None)) == 4_123_659_995
     for count in (1, 2, 3, 84, 70_000):
         assert sorted(shuffled(7, count)) == list(range(count))
         assert sorted(shuffled(7, count, old=True)) == list(range(count))
@@ -98,7 +98,7 @@ def test_what_cannot_be_computed_is_told(change: dict[str, float], error: type[E
     request = {"scenario": "Server", "seed": 1, "qps": 10.0, "duration_ms": 600_000, "least": 100}
     request |= {"samples": 1, "loaded": 84, "equal": True, "accuracy": False}
     with pytest.raises(error):
-        schedule(Asked(**(request | change)))  # type: ignore[arg-type]
+        schedule(ScheduleSettings(**(request | change)))  # type: ignore[arg-type]
 
 
 # Rules of what the seeds determine, where a rounded rate leaves several schedules

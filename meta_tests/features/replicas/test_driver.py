@@ -38,10 +38,10 @@ from mlperf_suite.engines.protocol import (
 )
 from mlperf_suite.errors import EngineDiedError
 from mlperf_suite.features.replicas import actor
-from mlperf_suite.features.replicas.actor import Loaded, Server
-from mlperf_suite.features.replicas.cluster import Placed
+from mlperf_suite.features.replicas.actor import LoadedReplica, ReplicaServer
+from mlperf_suite.features.replicas.cluster import PlacedReplica
 from mlperf_suite.features.replicas.engine import ReplicaEngine
-from mlperf_suite.features.replicas.loading import Layout, Prepared, ReplicasConfig
+from mlperf_suite.features.replicas.loading import Layout, PreparedReplicas, ReplicasConfig
 from mlperf_suite.features.replicas.placement import Node, ReplicaSlot
 
 GENERATION = Generation()
@@ -50,10 +50,10 @@ GENERATION = Generation()
 class NoCluster:
     """In place of Ray's: it places nothing, and loses nothing of its own."""
 
-    def watch(self, on_loss: Callable[[Placed, str], None]) -> None:
+    def watch(self, on_loss: Callable[[PlacedReplica, str], None]) -> None:
         self.on_loss = on_loss
 
-    def cause_of_death(self, placed: Placed, patience_s: float) -> str:
+    def cause_of_death(self, placed: PlacedReplica, patience_s: float) -> str:
         return "its connection ended"
 
     def close(self) -> None:
@@ -69,11 +69,11 @@ class Driver:
         self.ends = [FramedSocket(peer) for _, peer in pairs]
         nodes = [Node(f"id-{n}", f"node-{n}", "127.0.0.1", cpus=1) for n in range(2)]
         self.placed = [
-            Placed(ReplicaSlot(n, node, 0, 1), None, None) for n, node in enumerate(nodes)
+            PlacedReplica(ReplicaSlot(n, node, 0, 1), None, None) for n, node in enumerate(nodes)
         ]
         self.cluster = NoCluster()
         machine = {"host": "here", "here": True, "replicas": 2, "gpus": 0, "idle_gpus": 0}
-        prepared = Prepared(
+        prepared = PreparedReplicas(
             self.cluster,  # type: ignore[arg-type]
             Layout([placed.slot for placed in self.placed], [(), ()], [True, True], [machine]),
             self.placed,
@@ -82,7 +82,9 @@ class Driver:
         self.engine = ReplicaEngine(prepared, ReplicasConfig(lambda number, gpus: None))  # type: ignore[arg-type,return-value]
         described = EngineDescription("vLLM", "1", "model", True, 2048, {"max_num_seqs": 8})
         cores = 0, 1, 2, 3, 8, 12, 13
-        self.engine.ready([Loaded(described, ("4",), cores), Loaded(described, ("6",))])
+        self.engine.ready(
+            [LoadedReplica(described, ("4",), cores), LoadedReplica(described, ("6",))]
+        )
 
     def messages(self, replica: int, kind: type) -> list[Any]:
         """What the replica is sent, up to the first message of this kind."""
@@ -246,7 +248,7 @@ class ReplicaEnd:
         own, peer = socket.socketpair()
         self.framed_socket = FramedSocket(own)
         own.settimeout(120)
-        self.server = Server(FramedSocket(peer), lambda: None, 60.0)
+        self.server = ReplicaServer(FramedSocket(peer), lambda: None, 60.0)
         self.server.serve(engine)  # type: ignore[arg-type]
         self._heard: list[Any] = []
 

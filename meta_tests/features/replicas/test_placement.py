@@ -31,8 +31,8 @@ from mlperf_suite.features.replicas.placement import (
     choose_gpus_each,
     nodes_text,
     parse_nodes,
-    place,
-    table,
+    place_replicas,
+    placement_table,
 )
 from mlperf_suite.settings import resolve_settings
 
@@ -59,12 +59,14 @@ def test_replicas_are_placed_on_the_nodes_gpus(
     placement_request: PlacementRequest, expected: list[int]
 ) -> None:
     nodes = [EIGHT, FOUR, HEAD]
-    slots = place(nodes, placement_request)
+    slots = place_replicas(nodes, placement_request)
     assert [sum(slot.node == node for slot in slots) for node in nodes] == expected
 
 
 def test_nodes_that_are_named_are_taken_in_that_order() -> None:
-    slots = place([EIGHT, FOUR], PlacementRequest(nodes=parse_nodes("node-b:2,10.0.0.1:1")))
+    slots = place_replicas(
+        [EIGHT, FOUR], PlacementRequest(nodes=parse_nodes("node-b:2,10.0.0.1:1"))
+    )
     assert [(slot.number, slot.node) for slot in slots] == [(0, FOUR), (1, FOUR), (2, EIGHT)]
 
 
@@ -75,7 +77,9 @@ def test_without_gpus_a_node_has_one_replica_with_all_its_cores() -> None:
         (PlacementRequest(3), [("x", 4), ("x", 4), ("y", 8)]),
         (PlacementRequest(cpus=4), [("x", 4), ("x", 4), ("y", 4), ("y", 4)]),
     ):
-        assert [(slot.node.name, slot.cpus) for slot in place(two, placement_request)] == cores
+        assert [
+            (slot.node.name, slot.cpus) for slot in place_replicas(two, placement_request)
+        ] == cores
 
 
 @pytest.mark.parametrize(
@@ -96,7 +100,7 @@ def test_what_does_not_fit_is_said_in_a_line(
     placement_request: PlacementRequest, line: str
 ) -> None:
     with pytest.raises(EngineError, match=line):
-        place([EIGHT, FOUR], placement_request)
+        place_replicas([EIGHT, FOUR], placement_request)
 
 
 @given(
@@ -111,7 +115,7 @@ def test_no_node_has_more_than_its_gpus(
     on_gpus = any(gpus)
     room = sum(count // gpus_each for count in gpus) if on_gpus else 4 * len(nodes)
     try:
-        slots = place(nodes, PlacementRequest(replicas, gpus_each))
+        slots = place_replicas(nodes, PlacementRequest(replicas, gpus_each))
     except EngineError:
         assert room < (replicas or 1)
         return
@@ -137,8 +141,8 @@ def test_a_mapping_that_cannot_be_read_is_refused(text: str) -> None:
 
 def test_the_table_fits_a_terminal_and_names_what_is_idle() -> None:
     long = replace(EIGHT, name="a-very-long-name-of-a-node-in-a-cluster.example.org")
-    slots = place([long, FOUR], PlacementRequest(5, 2))
-    lines = table(slots, [long, FOUR], "auto")
+    slots = place_replicas([long, FOUR], PlacementRequest(5, 2))
+    lines = placement_table(slots, [long, FOUR], "auto")
     assert all(len(line) <= 80 for line in lines)
     assert lines[0] == "placement: 5 replicas on 2 nodes (auto)"
     assert " ".join(line.strip() for line in lines).endswith(f"idle: 2 GPUs of {long}")
@@ -159,7 +163,7 @@ MODEL = ReplicasConfig(lambda number, gpus: lambda folder: None, model="/model")
 
 
 def test_replicas_on_one_machine_share_no_core() -> None:
-    slots = place([ONE, OTHER], PlacementRequest())
+    slots = place_replicas([ONE, OTHER], PlacementRequest())
     facts = {"1": FACTS, "2": FACTS}
     assert cores_of(slots, facts) == [(0,), (1,)]
     # Two machines whose cores have the same numbers.
@@ -190,7 +194,7 @@ def test_a_setting_in_which_a_replica_differs_is_named() -> None:
         settings = {"max_num_seqs": 1024, **settings}
         return EngineDescription("vLLM", "0.32.0", "m", False, 4096, settings)
 
-    slots = place([ONE, OTHER], PlacementRequest())
+    slots = place_replicas([ONE, OTHER], PlacementRequest())
     same = [described(load_s=1.0), described(load_s=2.0, omp_threads_bind="1")]
     assert check_descriptions(slots, same, {}).settings["max_num_seqs"] == 1024
     other = [described(dtype="bfloat16"), described(dtype="x")]
@@ -203,13 +207,15 @@ def test_a_setting_in_which_a_replica_differs_is_named() -> None:
 
 
 def test_two_nodes_of_a_machine_are_one_machine_and_gpus_that_no_replica_has_are_idle() -> None:
-    slots, facts = place([ONE, OTHER], PlacementRequest()), {"1": FACTS, "2": FACTS}
+    slots, facts = place_replicas([ONE, OTHER], PlacementRequest()), {"1": FACTS, "2": FACTS}
     (machine,) = machines_of(slots, [ONE, OTHER], facts, "boot")
     assert (machine["replicas"], machine["here"]) == (2, True)
     facts["2"] = replace(FACTS, boot="other", host="b")
     assert [m["here"] for m in machines_of(slots, [ONE, OTHER], facts, "boot")] == [True, False]
     facts = {EIGHT.id: replace(FACTS, gpus=("NVIDIA H100",) * 8, gpu_memory=80 * 2**30)}
-    (machine,) = machines_of(place([EIGHT], PlacementRequest(3, 2)), [EIGHT], facts, "elsewhere")
+    (machine,) = machines_of(
+        place_replicas([EIGHT], PlacementRequest(3, 2)), [EIGHT], facts, "elsewhere"
+    )
     assert (machine["gpus"], machine["idle_gpus"], machine["gpu"]) == (6, 2, "NVIDIA H100")
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from meta_tests.servers.options import StandIn
 from meta_tests.servers.shared_stand_ins import engine_of
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.batch import Answers, generate_all, requests_of
+from mlperf_suite.engines.batch import AnswerCollector, generate_all, requests_of
 from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, Tokens
 from mlperf_suite.features.servers.engine import EndpointEngine
 
@@ -29,7 +29,7 @@ def figures_of(engine: EndpointEngine) -> tuple[EndpointFigures, ...]:
 
 def one_by_one(engine: EndpointEngine, requests: int, left: int) -> None:
     """Submit each request once at most `left` of those before it are not answered."""
-    answers = Answers(requests)
+    answers = AnswerCollector(requests)
     for request in requests_of([[1, 2, 3]] * requests):
         answers.wait(engine, until_waiting=requests - request.tag + left)
         engine.submit([request], GENERATION, answers, stream=True)
@@ -177,7 +177,7 @@ def test_what_a_server_tells_is_put_before_its_first_token(tells_times: bool) ->
         assert network >= MIN_SHARE * 0.05
 
 
-class _Asking(Answers):
+class _Asking(AnswerCollector):
     """A listener that asks what happened as soon as it hears of answers."""
 
     def __init__(self, count: int, engine: EndpointEngine) -> None:

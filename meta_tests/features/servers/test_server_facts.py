@@ -14,7 +14,7 @@ import pytest
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.servers import server_facts
 from mlperf_suite.features.servers.config import EndpointConfig, parse_endpoint
-from mlperf_suite.features.servers.server_facts import check_reachable, find_out, metrics
+from mlperf_suite.features.servers.server_facts import check_reachable, find_server_facts, metrics
 
 
 def answer(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
@@ -83,7 +83,7 @@ def test_each_of_vllms_data_parallel_engines_has_a_batch() -> None:
 def test_every_question_asks_for_an_answer_that_is_not_compressed(owner: str) -> None:
     pages = {path: answer(body) for path, body in pages_of(owner).items()}
     with server_of(pages) as (config, heads):
-        facts = find_out(config, config.targets[0])
+        facts = find_server_facts(config, config.targets[0])
     assert facts.model == "m" and len(heads) >= len(pages)
     assert all(b"Accept-Encoding: identity\r\n" in head for head in heads)
 
@@ -101,7 +101,7 @@ def test_an_answer_that_is_compressed_all_the_same_is_refused_in_a_line(
         server_of(pages) as (config, _),
         pytest.raises(UsageError, match="compressed an answer with gzip") as caught,
     ):
-        find_out(config, config.targets[0])
+        find_server_facts(config, config.targets[0])
     assert str(caught.value).startswith(config.targets[0].url) and "\n" not in str(caught.value)
 
 
@@ -114,7 +114,7 @@ def test_an_odd_but_legal_answer_is_read(head: str) -> None:
     pages = {path: answer(body) for path, body in pages_of("vllm").items()}
     pages["/v1/models"] = f"HTTP/1.1 {head}\r\n\r\n".encode() + BODY
     with server_of(pages) as (config, _):
-        facts = find_out(config, config.targets[0])
+        facts = find_server_facts(config, config.targets[0])
         assert metrics(config, config.targets[0], "vllm") == {"hits": 7.0, "running": 0.0}
     assert (facts.model, facts.kind, facts.speculative) == ("m", "vllm", None)
 
@@ -132,7 +132,7 @@ def test_what_cannot_be_read_is_refused_in_a_line(fault: str, path: str) -> None
     pages: dict[str, Any] = {page: answer(body) for page, body in pages_of("vllm").items()}
     with server_of(pages | {path: data}) as (config, _):
         with pytest.raises(UsageError, match=words):
-            find_out(config, config.targets[0])
+            find_server_facts(config, config.targets[0])
         if path == "/version":
             check_reachable(config)
 

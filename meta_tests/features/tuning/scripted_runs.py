@@ -9,13 +9,13 @@ from pytest import MonkeyPatch
 
 from mlperf_suite.features.tuning.space import Settings
 from mlperf_suite.features.tuning.target import TARGETS
-from mlperf_suite.features.tuning.trial_run import Command, Measured, run_trial
-from mlperf_suite.features.tuning.tuning_request import Request
+from mlperf_suite.features.tuning.trial_run import Command, MeasuredTrial, run_trial
+from mlperf_suite.features.tuning.tuning_request import TuningRequest
 
 STAND_IN = ("-p", "meta_tests.stand_in_plugin", "--total-sample-count=24")
 
 
-def measured(folder: Path, settings: Settings, limit_s: float = 600) -> Measured:
+def measured(folder: Path, settings: Settings, limit_s: float = 600) -> MeasuredTrial:
     """A trial of Offline; of the suite itself, on a stand-in engine."""
     folder.mkdir(exist_ok=True)
     target = TARGETS["offline"]
@@ -40,5 +40,5 @@ def id_in(file: Path) -> int:
     return int(file.read_text())
 
 
-def request_in(folder: Path) -> Request:
-    return Request(folder, 0.2, {"max_num_seqs": (None, 16, 32)})
+def request_in(folder: Path) -> TuningRequest:
+    return TuningRequest(folder, 0.2, {"max_num_seqs": (None, 16, 32)})

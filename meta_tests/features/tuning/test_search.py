@@ -19,9 +19,9 @@ from mlperf_suite.features.tuning.early_end import (
 from mlperf_suite.features.tuning.early_stopping import AccuracyCheck, Estimate, cannot_win
 from mlperf_suite.features.tuning.search import TuningSearch
 from mlperf_suite.features.tuning.space import Choice, Settings, Space, Trial
-from mlperf_suite.features.tuning.trial_run import Measured, Work
+from mlperf_suite.features.tuning.trial_run import MeasuredTrial, Work
 from mlperf_suite.features.tuning.tuning_result import Gain, gain_of
-from mlperf_suite.session.timing.estimate import Speed
+from mlperf_suite.session.timing.estimate import EngineSpeed
 from perf.simulated_engines import TRIALS, one_optimum
 
 
@@ -115,8 +115,8 @@ WORK = Work(samples=10, prompt=100, answer=50)
 SLOW: Settings = {"max_num_seqs": 16}
 
 
-def run_of(rate: float, probe: float, cut: str = "") -> Measured:
-    return Measured(Trial({}, rate, cut=cut), "001", work=WORK, probe=probe)
+def run_of(rate: float, probe: float, cut: str = "") -> MeasuredTrial:
+    return MeasuredTrial(Trial({}, rate, cut=cut), "001", work=WORK, probe=probe)
 
 
 def kept(folder: Path, **files: object) -> Path:
@@ -167,7 +167,7 @@ def test_probes_that_say_little_cut_little() -> None:
 
 
 def test_without_a_probed_run_nothing_is_cut() -> None:
-    unprobed = Measured(Trial({}, 100.0), "001")
+    unprobed = MeasuredTrial(Trial({}, 100.0), "001")
     assert leader_of(BEST, [unprobed, run_of(50, 40, cut="as a cut one is no run")], "") is None
     assert leader_of(None, [run_of(100, 80)], "") is None
 
@@ -178,7 +178,7 @@ def test_a_running_trial_is_cut_when_its_speed_is_known(tmp_path: Path) -> None:
     watch = early_end_check(SLOW, leader, first, tmp_path / "none")
     assert watch(kept(tmp_path / "002", config={})) is None
     # The speed of an engine that does the work at 40 tokens/s, all of it while decoding.
-    speed = dataclasses.asdict(Speed(0.0, WORK.samples / 40, 0.0))
+    speed = dataclasses.asdict(EngineSpeed(0.0, WORK.samples / 40, 0.0))
     trial = watch(kept(tmp_path / "003", config={"speed": speed}))
     assert trial and trial.rate == pytest.approx(50)
 

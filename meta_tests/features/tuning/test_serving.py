@@ -16,7 +16,7 @@ from mlperf_suite.features.tuning import serving
 from mlperf_suite.features.tuning.serving import ServerTemplate, run_served
 from mlperf_suite.features.tuning.space import Settings, Trial
 from mlperf_suite.features.tuning.target import TARGETS, TuneTarget
-from mlperf_suite.features.tuning.trial_run import Command, EarlyEndCheck, Measured
+from mlperf_suite.features.tuning.trial_run import Command, EarlyEndCheck, MeasuredTrial
 
 SERVER = """
 import http.server, pathlib, subprocess, sys, time
@@ -57,10 +57,10 @@ def asked(monkeypatch: MonkeyPatch) -> list[str]:
 
     def run_trial(
         command: Command, target: TuneTarget, watch: EarlyEndCheck, *, engine: bool
-    ) -> Measured:
+    ) -> MeasuredTrial:
         assert not engine
         options.extend(command.options)
-        return Measured(Trial(command.settings, 100.0), command.folder.name)
+        return MeasuredTrial(Trial(command.settings, 100.0), command.folder.name)
 
     monkeypatch.setattr(serving, "run_trial", run_trial)
     monkeypatch.setattr(serving, "_CHILDREN_S", 0.3)
@@ -73,7 +73,7 @@ def template(folder: Path, how: str) -> ServerTemplate:
     return ServerTemplate(f"{sys.executable} {folder}/server.py {{port}} {folder} {how} {{flags}}")
 
 
-def measured(command: Command, how: str) -> Measured:
+def measured(command: Command, how: str) -> MeasuredTrial:
     return run_served(template(command.folder, how), command, TARGETS["offline"])
 
 

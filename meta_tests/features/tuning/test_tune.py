@@ -24,8 +24,8 @@ from mlperf_suite.features.tuning.answer import commands_of
 from mlperf_suite.features.tuning.command import TARGET_NAMES
 from mlperf_suite.features.tuning.space import Settings, Space, Trial, space_of
 from mlperf_suite.features.tuning.target import TARGETS, TuneTarget
-from mlperf_suite.features.tuning.trial_run import Command, EarlyEndCheck, Measured, Work
-from mlperf_suite.features.tuning.tuning_request import Request
+from mlperf_suite.features.tuning.trial_run import Command, EarlyEndCheck, MeasuredTrial, Work
+from mlperf_suite.features.tuning.tuning_request import TuningRequest
 from mlperf_suite.features.tuning.tuning_result import TuningResult
 
 OFFLINE = TARGETS["offline"]
@@ -47,17 +47,19 @@ class ScriptedTrials:
         self.work: Work | None = None
         self.before: Callable[[Command], object] = lambda command: None
 
-    def __call__(self, command: Command, target: TuneTarget, watch: EarlyEndCheck) -> Measured:
+    def __call__(self, command: Command, target: TuneTarget, watch: EarlyEndCheck) -> MeasuredTrial:
         self.before(command)
         self.commands.append(command)
         value, folder = command.settings["max_num_seqs"], command.folder.name
         if value in self.fail:
-            return Measured(Trial(command.settings, reason="out of memory"), folder)
+            return MeasuredTrial(Trial(command.settings, reason="out of memory"), folder)
         if value in self.fail_in_pairs and command.sessions == OFFLINE.whole:
-            return Measured(Trial(command.settings, reason="failed score"), folder)
+            return MeasuredTrial(Trial(command.settings, reason="failed score"), folder)
         rate = self.rates[value] * (1 + len(self.commands) % 3 / 1000)
         costs = {"latency p50, ms": 1e5 / self.rates[value]}
-        return Measured(Trial(command.settings, rate, 0.001), folder, 1.0, 12, costs, self.work)
+        return MeasuredTrial(
+            Trial(command.settings, rate, 0.001), folder, 1.0, 12, costs, self.work
+        )
 
     @property
     def whole(self) -> list[Command]:
@@ -86,8 +88,8 @@ def trials(script: Script) -> ScriptedTrials:
     return script({None: 100, 16: 160, 32: 50})
 
 
-def request_in(folder: Path, minutes: float = 0.2) -> Request:
-    return Request(folder, minutes, SPACE)
+def request_in(folder: Path, minutes: float = 0.2) -> TuningRequest:
+    return TuningRequest(folder, minutes, SPACE)
 
 
 def keep_trials(folder: Path, *rates: tuple[Settings, float], seconds: float = 9) -> None:
@@ -145,16 +147,16 @@ def test_the_page_shows_what_is_no_formula(tmp_path: Path, monkeypatch: MonkeyPa
     choices = (None, "$HOME/$a_{", "<script>alert(1)</script>", "x" * 300)
     default, winner, failed = ({"PLACE": choice} for choice in choices[:3])
 
-    def trial_of(command: Command, target: TuneTarget, watch: EarlyEndCheck) -> Measured:
+    def trial_of(command: Command, target: TuneTarget, watch: EarlyEndCheck) -> MeasuredTrial:
         rate = 150 if command.settings == winner else 100
-        return Measured(Trial(command.settings, rate, 0.01), command.folder.name, 2.0)
+        return MeasuredTrial(Trial(command.settings, rate, 0.01), command.folder.name, 2.0)
 
     monkeypatch.setattr(tune, "run_trial", trial_of)
     keep_trials(tmp_path, (default, 100), (winner, 150))
     row = {"settings": failed, "reason": "</td><script>alert(2)</script>\x1b[31m"}
     with (tmp_path / "trials.jsonl").open("a") as file:
         file.write(json.dumps(row) + "\n")
-    assert tune.tune(Request(tmp_path, 0.1, {"PLACE": choices}), print).is_better
+    assert tune.tune(TuningRequest(tmp_path, 0.1, {"PLACE": choices}), print).is_better
     page = (tmp_path / "report.html").read_text()
     assert "<script>alert" not in page and "\x1b" not in page
     assert "PLACE=&#39;$HOME/$a_{&#39; vllm serve MODEL" in page
@@ -178,17 +180,17 @@ def test_each_setting_is_undone_in_turn(tmp_path: Path, monkeypatch: MonkeyPatch
     gains = {"a": 1.3, "b": 1.1, "c": 0.9}
     runs: list[Settings] = []
 
-    def trial_of(command: Command, target: TuneTarget, watch: EarlyEndCheck) -> Measured:
+    def trial_of(command: Command, target: TuneTarget, watch: EarlyEndCheck) -> MeasuredTrial:
         runs.append(command.settings)
         gain = math.prod(gains[name] for name, choice in command.settings.items() if choice)
         rate = 100 * gain * (1 + len(runs) % 3 / 1000)
-        return Measured(Trial(command.settings, rate, 0.001), command.folder.name, 2.0)
+        return MeasuredTrial(Trial(command.settings, rate, 0.001), command.folder.name, 2.0)
 
     monkeypatch.setattr(tune, "run_trial", trial_of)
     monkeypatch.setattr(tune, "_MAX_TRIAL_S", 60.0)
     default, best, worse = ({"a": a, "b": a, "c": c} for a, c in ((None, None), (1, None), (1, 1)))
     keep_trials(tmp_path, (default, 100), (best, 143), (worse, 128), seconds=30)
-    request = Request(tmp_path, 1, dict.fromkeys(gains, (None, 1)), around_minutes=0.2)
+    request = TuningRequest(tmp_path, 1, dict.fromkeys(gains, (None, 1)), around_minutes=0.2)
     claim = tune.tune(request, print)
     assert claim.best == best
     undone = {row.name: row.measured and row.measured.gain for row in claim.contributions}

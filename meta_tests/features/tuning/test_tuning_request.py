@@ -28,12 +28,12 @@ from mlperf_suite.features.tuning.space import (
     space_text,
 )
 from mlperf_suite.features.tuning.target import TARGETS, TrialFiles, costs_of
-from mlperf_suite.features.tuning.tuning_request import Request, request_of
+from mlperf_suite.features.tuning.tuning_request import TuningRequest, request_of
 from mlperf_suite.features.tuning.vllm_choices import Machine, choices_for
 from mlperf_suite.results.schema import Meta, PerformanceFigures, Run, Summary
 
 
-def asked(*words: str) -> Request:
+def asked(*words: str) -> TuningRequest:
     parser = ArgumentParser()
     add_options(parser)
     return request_of(parser.parse_args(["--out=x", *words]))

@@ -6,10 +6,10 @@ from typing import Any
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.results.run_folder import CONFIG_JSON, SUMMARY_JSON, write_json
 from mlperf_suite.results.schema import Meta, PerformanceFigures, Run, Summary
-from mlperf_suite.session.timing.estimate import Speed
+from mlperf_suite.session.timing.estimate import EngineSpeed
 from mlperf_suite.settings import Settings, resolve_settings
 
-SPEED = Speed(0.001, 0.01, 0.002, 128)
+SPEED = EngineSpeed(0.001, 0.01, 0.002, 128)
 
 
 def settings_of(results: Path, **options: Any) -> Settings:

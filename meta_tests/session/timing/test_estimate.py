@@ -4,7 +4,12 @@ import pytest
 
 from meta_tests.session.scripted_session import inputs
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.session.timing.estimate import Estimator, Lengths, Speed, size_that_fits
+from mlperf_suite.session.timing.estimate import (
+    EngineSpeed,
+    Estimator,
+    TokenLengths,
+    size_that_fits,
+)
 
 
 def test_a_slow_machine_is_given_more_time_for_few_samples() -> None:
@@ -29,8 +34,8 @@ def test_equal_commands_take_as_many_samples_as_the_last_run(
     place = (LLAMA3_1_8B.id, "Offline")
     estimator = Estimator(
         inputs().settings,
-        Speed(each_s / 100, 0.0, 0.0),
-        lambda benchmark, mode: Lengths([100] * 84, 1),
+        EngineSpeed(each_s / 100, 0.0, 0.0),
+        lambda benchmark, mode: TokenLengths([100] * 84, 1),
         lambda benchmark, mode: 84,
         {},
         lambda kind: None,

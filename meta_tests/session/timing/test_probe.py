@@ -12,7 +12,7 @@ from pytest import MonkeyPatch
 from meta_tests.stand_in import Delays, StandInEngine
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
-from mlperf_suite.engines.batch import Answers
+from mlperf_suite.engines.batch import AnswerCollector
 from mlperf_suite.engines.protocol import (
     EngineDescription,
     EngineTrace,
@@ -22,10 +22,10 @@ from mlperf_suite.engines.protocol import (
 )
 from mlperf_suite.errors import EngineError
 from mlperf_suite.session.preparation import warm_up, warm_up_prompts
-from mlperf_suite.session.timing.estimate import Speed, warm_up_requests
+from mlperf_suite.session.timing.estimate import EngineSpeed, warm_up_requests
 from mlperf_suite.session.timing.probe import _usual_step_s, fit_step, probe
 
-COST = Speed(0.0004, 0.04, 0.001)
+COST = EngineSpeed(0.0004, 0.04, 0.001)
 SECONDS = st.floats(1e-5, 10)
 
 
@@ -123,7 +123,7 @@ class Recording(StandInEngine):
         self.batches.append([list(r.prompt_token_ids) for r in requests])
         self.streamed.append(stream)
         self.stops.extend(r.stop for r in requests)
-        assert isinstance(listener, Answers)
+        assert isinstance(listener, AnswerCollector)
         before = sum(map(len, self.batches[:-1]))
         self.unanswered.append(before - (len(listener.token_ids) - listener.waiting))
         super().submit(requests, generation, listener, stream=stream)

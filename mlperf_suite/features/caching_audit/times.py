@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.features.caching_audit.block_times import ANSWER_TOKENS, LOOKS, MODE
-from mlperf_suite.session.timing.estimate import AFTER_RUN_S, Estimator, Speed
+from mlperf_suite.session.timing.estimate import AFTER_RUN_S, EngineSpeed, Estimator
 
 _BLOCK_OVERHEAD_S = 0.05
 """Time for LoadGen to begin and end a run and for the suite to read its logs, in s."""
@@ -34,7 +34,7 @@ def audit_s(estimator: Estimator, benchmark: Benchmark) -> float:
     return blocks_s(estimator.speed, tokens, at_once(estimator, benchmark))
 
 
-def blocks_s(speed: Speed, prompt_tokens: int, samples: int) -> float:
+def blocks_s(speed: EngineSpeed, prompt_tokens: int, samples: int) -> float:
     """The same, with prompts of so many tokens and so many samples in a block."""
     block_s = _BLOCK_OVERHEAD_S + speed.batch_s([prompt_tokens] * samples, ANSWER_TOKENS)
     return AFTER_RUN_S + 2 * (1 + LOOKS[0]) * block_s

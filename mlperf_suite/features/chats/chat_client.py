@@ -41,7 +41,7 @@ from mlperf_suite.features.servers.adapters import (
 )
 from mlperf_suite.features.servers.config import EndpointConfig, Target
 from mlperf_suite.features.servers.connection import Connection, Pool
-from mlperf_suite.features.servers.server_facts import ServerFacts, find_out, metrics
+from mlperf_suite.features.servers.server_facts import ServerFacts, find_server_facts, metrics
 
 _VLLM_FIELDS = {"return_token_ids": True}
 
@@ -254,7 +254,7 @@ class ChatEndpoint:
         """Ask the server what it is. Raises EngineError if it cannot be reached or serves another
         model."""
         try:
-            return cls(config, find_out(config, config.targets[0]))
+            return cls(config, find_server_facts(config, config.targets[0]))
         except UsageError as error:
             raise EngineError(str(error)) from error
 

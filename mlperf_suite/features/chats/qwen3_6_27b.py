@@ -21,7 +21,7 @@ from mlperf_suite.benchmarks.definition import (
     at_least,
     from_a_file,
 )
-from mlperf_suite.benchmarks.model_marks import ModelMarks, Sibling
+from mlperf_suite.benchmarks.model_marks import ModelMarks, SiblingModel
 from mlperf_suite.features.chats.agent_sessions import load_sessions
 from mlperf_suite.features.chats.chat_prompts import CHATS, EMBEDDED_TEMPLATE, ChatMessages
 from mlperf_suite.features.chats.function_calls import (
@@ -47,7 +47,7 @@ _OFFICIAL = Workload(
             "model_type": "qwen3_5",
             "text_config": {"hidden_size": 5120, "num_hidden_layers": 64, "vocab_size": 248320},
         },
-        siblings=(Sibling("Qwen/Qwen3.5-27B"),),
+        siblings=(SiblingModel("Qwen/Qwen3.5-27B"),),
     ),
     load=from_a_file("agentic_coding_2.5h.jsonl of mlcommons/endpoints", load_sessions),
     prompt=ChatMessages(tool_parser="qwen3_coder", reasoning_parser="qwen3"),

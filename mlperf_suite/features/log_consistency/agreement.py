@@ -22,14 +22,14 @@ DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class FigureRange:
     """Two values that bound a figure."""
 
     low: float
     high: float
 
     @classmethod
-    def from_printed(cls, value: float) -> Range:
+    def from_printed(cls, value: float) -> FigureRange:
         """The range of a figure that the log prints as `value`, which is finite."""
         if value == 0:
             return cls(0, 0)
@@ -45,23 +45,23 @@ class Range:
     def holds(self, value: float, slack: float = 0.0) -> bool:
         return self.low - slack <= value <= self.high + slack
 
-    def times(self, factor: float) -> Range:
+    def times(self, factor: float) -> FigureRange:
         """The range of the figure times a factor of at least 0."""
-        return Range(self.low * factor, self.high * factor)
+        return FigureRange(self.low * factor, self.high * factor)
 
-    def under(self, value: float) -> Range:
+    def under(self, value: float) -> FigureRange:
         """The range of `value`, at least 0, divided by the figure, which is positive."""
-        return Range(value / self.high, value / self.low)
+        return FigureRange(value / self.high, value / self.low)
 
-    def overlap(self, bounds: Range) -> Range | None:
+    def overlap(self, bounds: FigureRange) -> FigureRange | None:
         """The overlap of both ranges; None if there is none."""
         low, high = max(self.low, bounds.low), min(self.high, bounds.high)
-        return Range(low, high) if low <= high else None
+        return FigureRange(low, high) if low <= high else None
 
 
-def figure_of(run: RunFacts, key: str) -> Range:
+def figure_of(run: RunFacts, key: str) -> FigureRange:
     """The range of a positive figure before it was rounded for printing. Raises VerdictError."""
     number = run.amount(key)
     if number == 0:
         raise failure(f"{key} 0")
-    return Range.from_printed(number)
+    return FigureRange.from_printed(number)

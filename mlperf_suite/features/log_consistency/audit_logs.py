@@ -9,7 +9,7 @@ from itertools import chain
 
 from mlperf_suite.benchmarks.audits import LOG_SEED, TEST06
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.features.log_consistency.schedule import Issue, logging_draws
+from mlperf_suite.features.log_consistency.schedule import SampleOrderSettings, logging_draws
 from mlperf_suite.features.log_consistency.seeded import deviation, order_verdict
 from mlperf_suite.loadgen.logs import SUMMARY
 from mlperf_suite.rules.audit_rules import AUDITS, lacks_detail_log, need_detail_log
@@ -118,7 +118,7 @@ def _order_by_round(run: RunFacts, entries: Sequence[tuple[int, int]]) -> Verdic
     samples, first_words = run.benchmark.samples_of("test06"), ""
     seeds = [(r.qsl_rng_seed, r.sample_index_rng_seed) for r in (run.round, *ROUNDS.values())]
     for qsl, index in dict.fromkeys((*seeds, (0, 0))):
-        issue = Issue(
+        issue = SampleOrderSettings(
             run.scenario.loadgen_scenario,
             False,
             qsl,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from mlperf_suite.features.log_consistency.agreement import Range, agreement_rule
+from mlperf_suite.features.log_consistency.agreement import FigureRange, agreement_rule
 from mlperf_suite.features.log_consistency.log_figures import (
     LATENCY,
     PERCENTILES,
@@ -73,7 +73,7 @@ def _length(run: RunFacts, met: dict[str, bool]) -> str:
         return "; ".join(few) or "every requested query and sample"
     least_s = run.amount("effective_min_duration_ms") / 1e3
     if run.scenario.name == "Offline":
-        lasted_s = Range(*(run.amount("result_max_latency_ns") / 1e9,) * 2)
+        lasted_s = FigureRange(*(run.amount("result_max_latency_ns") / 1e9,) * 2)
     elif answer_count(run) > 1:
         lasted_s = issued_s(run)
     else:
@@ -126,12 +126,12 @@ def _stopping_key(family: LatencyKeys) -> str:
     return f"early_stopping{of}_result"
 
 
-def _count_over(latency: Latencies, count: int, limit: float) -> Range:
+def _count_over(latency: Latencies, count: int, limit: float) -> FigureRange:
     """The bounds of how many of `count` latencies are over a limit, in ns."""
     steps = list(zip(places_at(count), latency.places, strict=True))
     certain = next((count - at for at, value in steps if value > limit), 0)
     within = [at for at, value in steps if value <= limit]
-    return Range(certain, count - 1 - within[-1] if within else count)
+    return FigureRange(certain, count - 1 - within[-1] if within else count)
 
 
 # Early stopping

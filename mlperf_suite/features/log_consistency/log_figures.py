@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from functools import partial
 
-from mlperf_suite.features.log_consistency.agreement import Range, agreement_rule, figure_of
+from mlperf_suite.features.log_consistency.agreement import FigureRange, agreement_rule, figure_of
 from mlperf_suite.features.log_consistency.log_clock import ROUNDING_S, duration_s
 from mlperf_suite.rules.facts import RunFacts
 from mlperf_suite.rules.registry import ONE_BY_ONE, SERVER
@@ -98,7 +98,7 @@ def places_at(count: int) -> list[int]:
     return [0, *(int(count * (float(p) / 100)) for p in PERCENTILES), count - 1]
 
 
-def issued_s(run: RunFacts) -> Range:
+def issued_s(run: RunFacts) -> FigureRange:
     """When the last of at least two queries was due (Server) or issued (SingleStream), in s."""
     single = run.scenario.name == "SingleStream"
     name = "qps_with_loadgen_overhead" if single else "scheduled_samples_per_sec"
@@ -177,9 +177,9 @@ def _server_rate(run: RunFacts, seconds: float, count: int, latency: Latencies) 
     """
     end_s = figure_of(run, "result_completed_samples_per_sec").under(count - 1)
     due_s = issued_s(run)
-    late = Range(end_s.low - due_s.high, end_s.high - due_s.low)
-    latency_s = Range(latency.least / 1e9 - _SLACK_S, latency.most / 1e9 + _SLACK_S)
-    end = Range(end_s.low - ROUNDING_S, due_s.high + latency_s.high + ROUNDING_S)
+    late = FigureRange(end_s.low - due_s.high, end_s.high - due_s.low)
+    latency_s = FigureRange(latency.least / 1e9 - _SLACK_S, latency.most / 1e9 + _SLACK_S)
+    end = FigureRange(end_s.low - ROUNDING_S, due_s.high + latency_s.high + ROUNDING_S)
     due_rate, end_rate = (
         run.detail[f"result_{name}_samples_per_sec"] for name in ("scheduled", "completed")
     )
@@ -204,7 +204,7 @@ def _single_stream_rate(run: RunFacts, seconds: float, count: int, latency: Late
     busy_s = latency.mean * count / 1e9
     ok = (
         latency.mean > 0
-        and alone.overlap(Range(latency.mean, latency.mean + 1).under(1e9)) is not None
+        and alone.overlap(FigureRange(latency.mean, latency.mean + 1).under(1e9)) is not None
         and busy_s <= seconds + ROUNDING_S
         and last_s.low + latency.least / 1e9 - ROUNDING_S
         <= seconds
@@ -221,7 +221,7 @@ def _single_stream_rate(run: RunFacts, seconds: float, count: int, latency: Late
 # Tokens
 
 
-def tokens_reported(run: RunFacts) -> Range:
+def tokens_reported(run: RunFacts) -> FigureRange:
     """The range of the total number of answer tokens that the log's token figures allow.
 
     A token rate times its duration is their number; LoadGen prints two such rates if it is told
@@ -240,7 +240,7 @@ def tokens_reported(run: RunFacts) -> Range:
         tokens, queries = "completed_tokens_per_second", "completed_samples_per_sec"
     seconds = figure_of(run, f"result_{queries}").under(count - 1)
     rate = figure_of(run, f"result_{tokens}")
-    by_rate = Range(rate.low * seconds.low, rate.high * seconds.high)
+    by_rate = FigureRange(rate.low * seconds.low, rate.high * seconds.high)
     count_range = by_latency.overlap(by_rate)
     if count_range is None:
         words = f"{by_latency.middle:,.0f} tokens by result_token_throughput"
@@ -283,7 +283,7 @@ def issued_token_rate(run: RunFacts) -> Verdict:
         return not_judged(f"{count} query", why="a single query has no rate")
     key = "result_token_throughput_with_loadgen_overhead"
     tokens, rate = tokens_reported(run), figure_of(run, key)
-    issue_s = Range(tokens.low / rate.high, tokens.high / rate.low)
+    issue_s = FigureRange(tokens.low / rate.high, tokens.high / rate.low)
     due_s = issued_s(run)
     end_s = figure_of(run, "result_completed_samples_per_sec").under(count - 1)
     return verdict(
@@ -353,7 +353,7 @@ def _need_rise(kind: Latencies, at: list[int], *, spread: bool) -> None:
             raise failure(f"{kind.name}: {before} and {after} {high:,} ns", why=words)
 
 
-def mean_bounds(places: tuple[float, ...], count: int) -> Range:
+def mean_bounds(places: tuple[float, ...], count: int) -> FigureRange:
     """The bounds of the mean of `count` sorted values of which LoadGen's percentiles are known.
 
     `places`: minimum, percentiles and maximum. A value is at least the last known one before it,
@@ -366,10 +366,10 @@ def mean_bounds(places: tuple[float, ...], count: int) -> Range:
         if steps > 0:
             low += (steps - 1) * before + after
             high += steps * after
-    return Range(low / count, high / count)
+    return FigureRange(low / count, high / count)
 
 
-def _unwrapped(mean: float, bounds: Range, count: int) -> tuple[float, int]:
+def _unwrapped(mean: float, bounds: FigureRange, count: int) -> tuple[float, int]:
     """The least mean that the sum's last 64 bits allow within the bounds, and how often it wrapped.
 
     A sum of less than 2^64 ns, 584 years of latency, has not wrapped.
@@ -401,7 +401,7 @@ def token_times(run: RunFacts) -> Verdict:
     """The mean latency is TTFT plus TPOT for each further token, as far as distributions allow."""
     latency, ttft, tpot = (latencies(run, family) for family in (LATENCY, TTFT, TPOT))
     tokens, count, most = tokens_reported(run), answer_count(run), most_tokens(run)
-    further = Range(max(tokens.low / count - 1, 0), max(tokens.high / count - 1, 0))
+    further = FigureRange(max(tokens.low / count - 1, 0), max(tokens.high / count - 1, 0))
     rest = _rest(further, tpot, count, most - 1 if most else None)
     low, high = ttft.mean + rest.low - 2, ttft.mean + rest.high + further.high + 2
     mean, _ = _unwrapped(latency.mean, mean_bounds(latency.places, count), count)
@@ -413,14 +413,14 @@ def token_times(run: RunFacts) -> Verdict:
     return verdict(low <= mean <= high, figures, f"{low / 1e6:,.3f} to {high / 1e6:,.3f} ms")
 
 
-def _rest(further: Range, tpot: Latencies, count: int, most: int | None) -> Range:
+def _rest(further: FigureRange, tpot: Latencies, count: int, most: int | None) -> FigureRange:
     """The bounds of the mean of (tokens - 1) x TPOT, in ns.
 
     An answer has n tokens after its first, 1 to `most`, of t ns each. The sum of t is known, and so
     is that of n - 1. The sum of (n - 1) x t is largest if the slowest answers have the most tokens
     and the others one, and smallest if the fastest have.
     """
-    over = Range(max(further.low - 1, 0), max(further.high - 1, 0))
+    over = FigureRange(max(further.low - 1, 0), max(further.high - 1, 0))
     # The mean is truncated to whole ns, and so is each TPOT.
     low, high = tpot.mean + over.low * tpot.least, tpot.mean + 1 + over.high * (tpot.most + 1)
     if most is not None and most > 1 and further.low <= most:
@@ -432,7 +432,7 @@ def _rest(further: Range, tpot: Latencies, count: int, most: int | None) -> Rang
         high = (
             tpot.mean + 1 + (most - 1) * min(_share(tpot, count, slowest, longest=True) + 1, rest)
         )
-    return Range(low, high)
+    return FigureRange(low, high)
 
 
 def _share(kind: Latencies, count: int, share: float, *, longest: bool) -> float:

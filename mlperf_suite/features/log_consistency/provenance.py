@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from mlperf_suite.features.log_consistency.agreement import Range, agreement_rule
+from mlperf_suite.features.log_consistency.agreement import FigureRange, agreement_rule
 from mlperf_suite.features.log_consistency.log_figures import (
     LATENCY,
     PERCENTILES,
@@ -278,7 +278,7 @@ def _same(words: str, value: object) -> bool:
     if isinstance(value, int) and isinstance(number, int):
         # A double without a fraction is printed as an integer.
         return number == value
-    return Range.from_printed(float(value)).holds(float(number), _CENT * (1 + 1e-9))
+    return FigureRange.from_printed(float(value)).holds(float(number), _CENT * (1 + 1e-9))
 
 
 # Lines and settings

@@ -54,7 +54,7 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ScheduleSettings:
     """What determines a schedule, from the detail log's effective settings.
 
     `qps`: queries/s; for Offline, samples/s. `least`: effective_min_query_count. `samples`:
@@ -74,19 +74,19 @@ class Asked:
     accuracy: bool
     unique: bool = False
 
-    def at(self, qps: float) -> Asked:
+    def at(self, qps: float) -> ScheduleSettings:
         """The same settings at another rate."""
         return replace(self, qps=qps)
 
 
-def words(seed: int) -> Iterator[int]:
+def mt19937_words(seed: int) -> Iterator[int]:
     """The output of std::mt19937(seed), word by word of 32 bits."""
     bits = generator(seed)
     while True:
         yield from bits.random_raw(BLOCK).tolist()
 
 
-def below(draw: Iterator[int], count: int) -> int:
+def uniform_below(draw: Iterator[int], count: int) -> int:
     """A number from 0 to below `count`, at most 2**32 (Lemire's method, libstdc++ since GCC 11)."""
     product = next(draw) * count
     if product % WORDS < count:
@@ -96,7 +96,7 @@ def below(draw: Iterator[int], count: int) -> int:
     return product // WORDS
 
 
-def below_old(draw: Iterator[int], count: int) -> int:
+def uniform_below_gcc10(draw: Iterator[int], count: int) -> int:
     """A number from 0 to below `count`, as libstdc++ drew it until GCC 10."""
     scale = (WORDS - 1) // count
     while True:
@@ -126,7 +126,7 @@ def shuffle(items: list[int], draw: Iterator[int], below: Below) -> None:
 def shuffled(seed: int, count: int, *, old: bool = False) -> tuple[int, ...]:
     """The numbers below `count` as std::shuffle orders them with std::mt19937(seed)."""
     items = list(range(count))
-    shuffle(items, words(seed), below_old if old else below)
+    shuffle(items, mt19937_words(seed), uniform_below_gcc10 if old else uniform_below)
     return tuple(items)
 
 
@@ -160,7 +160,7 @@ def logging_draws(seed: int, count: int) -> npt.NDArray[np.float64]:
 # When each query is issued
 
 
-def schedule(settings: Asked) -> Schedule:
+def schedule(settings: ScheduleSettings) -> Schedule:
     """The queries of a run.
 
     Raises ValueError for settings that give no queries, TooLongError for too many queries.
@@ -173,7 +173,7 @@ def schedule(settings: Asked) -> Schedule:
     return _at_a_period(settings)
 
 
-def _least(settings: Asked) -> int:
+def _least(settings: ScheduleSettings) -> int:
     """The minimum number of queries, rounded up to whole data sets if each is issued equally."""
     if settings.accuracy or settings.unique:
         return settings.loaded
@@ -184,7 +184,7 @@ def _whole_sets(count: int, size: int) -> int:
     return -(-count // size) * size
 
 
-def _grown(settings: Asked, minimum: int) -> int:
+def _grown(settings: ScheduleSettings, minimum: int) -> int:
     """The number of queries if the duration needs `minimum` of them."""
     least = _least(settings)
     if minimum <= least or settings.accuracy or settings.unique:
@@ -192,7 +192,7 @@ def _grown(settings: Asked, minimum: int) -> int:
     return least + _whole_sets(minimum - least, settings.loaded) if settings.equal else minimum
 
 
-def _at_a_rate(settings: Asked) -> Schedule:
+def _at_a_rate(settings: ScheduleSettings) -> Schedule:
     """Server: queries arrive as a Poisson process."""
     import numpy as np
 
@@ -213,7 +213,7 @@ def _at_a_rate(settings: Asked) -> Schedule:
     return Schedule(count, 1, int(at[count - 1]), int(at[count - 2]) if count > 1 else 0)
 
 
-def _at_a_period(settings: Asked) -> Schedule:
+def _at_a_period(settings: ScheduleSettings) -> Schedule:
     """SingleStream, and Offline with all samples in one query."""
     if not math.isfinite(1 / settings.qps * NS):
         raise ValueError("no such rate")
@@ -239,7 +239,7 @@ def _at_a_period(settings: Asked) -> Schedule:
 
 
 @dataclass(frozen=True, slots=True)
-class Issue:
+class SampleOrderSettings:
     """What determines the order of samples, from the detail log's effective settings.
 
     `scenario`: LoadGen's name. `total`: the samples that are shuffled, of which `size` are loaded.
@@ -259,7 +259,9 @@ class Issue:
 
 
 @lru_cache(maxsize=64)
-def first_samples(issue: Issue, count: int, *, old: bool = False) -> tuple[int, ...] | None:
+def first_samples(
+    issue: SampleOrderSettings, count: int, *, old: bool = False
+) -> tuple[int, ...] | None:
     """The samples in the first `count` places, or all there are; None for several loaded sets.
 
     `old`: as drawn by a LoadGen built with libstdc++ before GCC 11.
@@ -268,8 +270,8 @@ def first_samples(issue: Issue, count: int, *, old: bool = False) -> tuple[int, 
     if len(sets) != 1:
         return None
     (loaded,) = sets
-    size, draw = len(loaded), words(issue.index_seed)
-    draw_below = below_old if old else below
+    size, draw = len(loaded), mt19937_words(issue.index_seed)
+    draw_below = uniform_below_gcc10 if old else uniform_below
 
     def shuffled(items: list[int]) -> list[int]:
         shuffle(items, draw, draw_below)

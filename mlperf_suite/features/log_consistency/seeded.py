@@ -6,11 +6,16 @@ import itertools
 from collections.abc import Sequence
 from functools import partial
 
-from mlperf_suite.features.log_consistency.agreement import DIGITS, Range, agreement_rule, figure_of
+from mlperf_suite.features.log_consistency.agreement import (
+    DIGITS,
+    FigureRange,
+    agreement_rule,
+    figure_of,
+)
 from mlperf_suite.features.log_consistency.schedule import (
-    Asked,
-    Issue,
+    SampleOrderSettings,
     Schedule,
+    ScheduleSettings,
     TooLongError,
     first_samples,
     loaded_sets,
@@ -82,7 +87,7 @@ def scheduled_rate(run: RunFacts) -> Verdict:
     if first.queries < 2 or first.last_ns <= 0:
         return not_judged(f"{first.queries} queries", why="a single query has no rate")
     rates = sorted((s.queries - 1) / s.last_ns * 1e9 for s in schedules)
-    ok = figure.overlap(Range(rates[0], rates[-1])) is not None
+    ok = figure.overlap(FigureRange(rates[0], rates[-1])) is not None
     required = f"{first.queries - 1:,} / {first.last_ns / 1e9:,.6f} s = {rates[0]:,.6g} queries/s"
     return verdict(ok, f"{run.detail['result_scheduled_samples_per_sec']:,} queries/s", required)
 
@@ -112,7 +117,7 @@ def order_verdict(run: RunFacts, entries: Sequence[tuple[int, int]]) -> Verdict:
     accuracy = run.is_accuracy
     deviations = []
     for shuffle_size in _shuffle_sizes(total, count if accuracy else size):
-        issue = Issue(
+        issue = SampleOrderSettings(
             run.scenario.loadgen_scenario,
             accuracy,
             run.whole("effective_qsl_rng_seed"),
@@ -129,7 +134,7 @@ def order_verdict(run: RunFacts, entries: Sequence[tuple[int, int]]) -> Verdict:
     return verdict(False, deviations[0])
 
 
-def deviation(entries: Sequence[tuple[int, int]], issue: Issue) -> str:
+def deviation(entries: Sequence[tuple[int, int]], issue: SampleOrderSettings) -> str:
     """The first entry with a wrong sample for its position, in words; "" if there is none.
 
     If several sets of samples are loaded one after another, the order cannot be determined.
@@ -186,7 +191,7 @@ def _schedules(run: RunFacts) -> list[Schedule]:
     """
     sets = run.detail.values_of("loaded_qsl_set")
     loaded = len(sets[-1]) if sets and isinstance(sets[-1], list) else 0
-    request = Asked(
+    request = ScheduleSettings(
         run.scenario.loadgen_scenario,
         run.whole("effective_schedule_rng_seed"),
         run.amount("effective_target_qps"),
@@ -213,10 +218,11 @@ def _schedules(run: RunFacts) -> list[Schedule]:
         raise failure(f"{request.qps:,} queries/s of {loaded:,} samples", why=str(error)) from None
 
 
-def _around(request: Asked, below: float, above: float, least: int) -> list[Schedule]:
+def _around(request: ScheduleSettings, below: float, above: float, least: int) -> list[Schedule]:
     """The schedules just below and just above the rate at which there are `least` queries.
 
-    A higher rate never gives fewer. `below` and `above`, in queries/s, are on the two sides of it.
+    A higher rate never gives fewer. `uniform_below` and `above`, in queries/s, are on the two sides
+    of it.
     """
     while above - below > _BISECTION_TOLERANCE * above:
         rate = (below + above) / 2
@@ -227,7 +233,7 @@ def _around(request: Asked, below: float, above: float, least: int) -> list[Sche
     return [schedule(request.at(below)), schedule(request.at(above))]
 
 
-def _rates(run: RunFacts, request: Asked) -> list[float]:
+def _rates(run: RunFacts, request: ScheduleSettings) -> list[float]:
     """The rates that may have been requested, in queries/s, the likeliest first."""
     if request.scenario == "SingleStream":
         latency_ns = figure_of(run, "requested_single_stream_expected_latency_ns")
@@ -235,7 +241,7 @@ def _rates(run: RunFacts, request: Asked) -> list[float]:
     return _settings(figure_of(run, "effective_target_qps"))
 
 
-def _settings(figure: Range) -> list[float]:
+def _settings(figure: FigureRange) -> list[float]:
     """The possible values of a setting, the printed one first: one of fewer digits than the log
     prints may be rounded too, since it prints no zeros at the end."""
     return [float(f"{figure.middle:.{DIGITS}g}"), figure.low, figure.high]

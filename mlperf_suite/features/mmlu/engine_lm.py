@@ -17,11 +17,11 @@ from lm_eval.tasks._index import Entry, Kind
 
 from mlperf_suite.engines.protocol import ScoreRequest, ScoringEngine
 from mlperf_suite.errors import UsageError
-from mlperf_suite.features.mmlu.journal import Journal, Key
+from mlperf_suite.features.mmlu.journal import Journal, QuestionKey
 from mlperf_suite.features.mmlu.mmlu_questions import DOMAINS, LETTERS, Mmlu, Question
 from mlperf_suite.features.mmlu.score_files import Accuracy, Sample, Scores
 
-OnScored = Callable[[Key], None]
+OnScored = Callable[[QuestionKey], None]
 
 
 class EngineLM(TemplateLM):  # type: ignore[misc]
@@ -80,7 +80,7 @@ class EngineLM(TemplateLM):  # type: ignore[misc]
         self, requests: list[Instance], disable_tqdm: bool = False
     ) -> list[tuple[float, bool]]:
         """Each request's log-probability, and whether greedy decoding would produce it."""
-        by_question: dict[Key, list[Instance]] = {}
+        by_question: dict[QuestionKey, list[Instance]] = {}
         for request in requests:
             by_question.setdefault(_key(request), []).append(request)
         to_score = [key for key in by_question if key not in self._journal]
@@ -92,7 +92,7 @@ class EngineLM(TemplateLM):  # type: ignore[misc]
         return [(likelihood.logprob, likelihood.greedy) for likelihood in likelihoods]
 
     def _encoded(
-        self, keys: list[Key], by_question: dict[Key, list[Instance]]
+        self, keys: list[QuestionKey], by_question: dict[QuestionKey, list[Instance]]
     ) -> Iterator[ScoreRequest]:
         """A request for each question, encoded one subject at a time while the engine works."""
         start = 0
@@ -149,8 +149,8 @@ def _advice(fitting: int) -> str:
     return f"--mmlu-shots {fitting} fits"
 
 
-def _key(request: Instance) -> Key:
-    return Key(request.doc["subject"], request.doc["id"])
+def _key(request: Instance) -> QuestionKey:
+    return QuestionKey(request.doc["subject"], request.doc["id"])
 
 
 # lm-eval's own MMLU tasks, fed with questions that are already loaded
@@ -284,7 +284,7 @@ def evaluate(lm: Any, tasks: dict[str, Any], journal: Journal) -> Scores:
 
 
 def _sample(logged: Mapping[str, Any], journal: Journal) -> Sample:
-    key = Key(logged["doc"]["subject"], logged["doc"]["id"])
+    key = QuestionKey(logged["doc"]["subject"], logged["doc"]["id"])
     score = journal[key]
     # The first maximum, as lm-eval chooses an answer (numpy.argmax).
     logprobs = [response[0] for response in logged["filtered_resps"]]

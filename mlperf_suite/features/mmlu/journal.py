@@ -22,7 +22,7 @@ JOURNAL_NAME = "scored.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class QuestionKey:
     """Identifies a question: its subject and its number among the subject's test questions."""
 
     subject: str
@@ -37,7 +37,7 @@ class Journal:
     """
 
     def __init__(self, path: Path, system: Mapping[str, object]) -> None:
-        self._scores: dict[Key, Score] = {}
+        self._scores: dict[QuestionKey, Score] = {}
         self.system = dict(system)
         self._file = path.open("a", encoding="utf-8")
         self._write(self.system)
@@ -45,22 +45,22 @@ class Journal:
     def __contains__(self, key: object) -> bool:
         return key in self._scores
 
-    def __getitem__(self, key: Key) -> Score:
+    def __getitem__(self, key: QuestionKey) -> Score:
         return self._scores[key]
 
-    def __iter__(self) -> Iterator[Key]:
+    def __iter__(self) -> Iterator[QuestionKey]:
         return iter(self._scores)
 
     def __len__(self) -> int:
         return len(self._scores)
 
-    def add(self, key: Key, score: Score) -> None:
+    def add(self, key: QuestionKey, score: Score) -> None:
         """Add a score. The first score of a question counts."""
         if key not in self._scores:
             self._scores[key] = score
             self._write({**dataclasses.asdict(key), **dataclasses.asdict(score)})
 
-    def add_from(self, path: Path, keys: Container[Key]) -> int:
+    def add_from(self, path: Path, keys: Container[QuestionKey]) -> int:
         """Copy the scores of these questions from another journal; returns how many.
 
         Nothing is copied if the other journal has another model, data or shots. An incomplete last
@@ -80,7 +80,7 @@ class Journal:
         self._file.close()
 
 
-def read_journal(path: Path, system: Mapping[str, object]) -> list[tuple[Key, Score]]:
+def read_journal(path: Path, system: Mapping[str, object]) -> list[tuple[QuestionKey, Score]]:
     """The scores in a file; empty if they are for something else or cannot be read."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -96,7 +96,7 @@ def read_journal(path: Path, system: Mapping[str, object]) -> list[tuple[Key, Sc
             break
         likelihoods = tuple(Likelihood(**likelihood) for likelihood in row["likelihoods"])
         score = Score(likelihoods, row["latency_ms"], row["tokens"], row["cached_tokens"])
-        scores.append((Key(row["subject"], row["id"]), score))
+        scores.append((QuestionKey(row["subject"], row["id"]), score))
     return scores
 
 
@@ -195,7 +195,7 @@ def _gpus() -> list[str]:
     return list(map(str, range(count)))
 
 
-def split(questions: Mapping[str, _Numbers], count: int) -> list[dict[str, _Numbers]]:
+def split_subjects(questions: Mapping[str, _Numbers], count: int) -> list[dict[str, _Numbers]]:
     """Distribute whole subjects among the shares, with about equally many questions in each."""
     parts: list[dict[str, _Numbers]] = [{} for _ in range(count)]
     sizes = [0] * count

@@ -14,10 +14,10 @@ from mlperf_suite.errors import RunError, SuiteError
 from mlperf_suite.features.mmlu.journal import (
     JOURNAL_NAME,
     Journal,
-    Key,
+    QuestionKey,
     Shares,
     read_journal,
-    split,
+    split_subjects,
 )
 from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.features.mmlu.mmlu_rules import MmluFacts
@@ -109,7 +109,7 @@ class MmluRun:
         Raises SuiteError after reporting the failure to that worker.
         """
         assert self.shares is not None
-        questions = split(self.task.chosen, self.shares.count)[index]
+        questions = split_subjects(self.task.chosen, self.shares.count)[index]
         failure: str | None = "interrupted"
         try:
             path = self.shares.journal(index)
@@ -130,7 +130,7 @@ class MmluRun:
         """Score the first share and merge what the others scored, even if they did not finish."""
         task = self.task
         try:
-            self._score(engine, journal, split(task.chosen, shares.count)[0])
+            self._score(engine, journal, split_subjects(task.chosen, shares.count)[0])
             shares.wait()
         finally:
             for path in shares.journals():
@@ -172,7 +172,7 @@ class MmluRun:
         tasks = load_tasks(task.data, questions, task.shots)
         room = engine.description.max_model_len if engine else 0
 
-        def tell(key: Key) -> None:
+        def tell(key: QuestionKey) -> None:
             self.display.items(len(journal), task.planned, key.subject)
 
         lm = EngineLM(engine, self.inputs.tokenizer, room, journal, tell)

@@ -86,7 +86,7 @@ def mmlu_share(request: pytest.FixtureRequest, suite: Session) -> Share:
 # Several engines
 
 
-class Hooks:
+class MmluHooks:
     @pytest.hookspec(firstresult=True)
     def pytest_mlperf_engine_count(self, settings: Settings) -> int | None:
         """Return how many engines can be loaded at once, to share MMLU among pytest-xdist's
@@ -94,7 +94,7 @@ class Hooks:
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    pluginmanager.add_hookspecs(Hooks)
+    pluginmanager.add_hookspecs(MmluHooks)
 
 
 @pytest.hookimpl(trylast=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.features.mmlu.figures import MmluFigures, MmluScore
-from mlperf_suite.features.mmlu.journal import Key
+from mlperf_suite.features.mmlu.journal import QuestionKey
 from mlperf_suite.features.mmlu.mmlu_questions import CHANCE, DOMAIN_OF, Mmlu
 from mlperf_suite.results.run_folder import RunFolder, write_json
 from mlperf_suite.rules.verdict import Verdict
@@ -41,7 +41,7 @@ class Sample:
     """One scored question. `answer` and `pred` are letters; `logprobs` are natural, one per
     choice."""
 
-    key: Key
+    key: QuestionKey
     answer: str
     pred: str
     correct: bool
@@ -80,8 +80,10 @@ class MmluTask:
         return {"dataset": self.data.name, "questions": self.planned, "shots": self.shots}
 
     @property
-    def keys(self) -> frozenset[Key]:
-        return frozenset(Key(s, number) for s, numbers in self.chosen.items() for number in numbers)
+    def keys(self) -> frozenset[QuestionKey]:
+        return frozenset(
+            QuestionKey(s, number) for s, numbers in self.chosen.items() for number in numbers
+        )
 
 
 @dataclass(slots=True)

@@ -39,7 +39,7 @@ from mlperf_suite.benchmarks.definition import (
     offline_samples,
     samples_at_a_rate,
 )
-from mlperf_suite.benchmarks.model_marks import ModelMarks, Sibling
+from mlperf_suite.benchmarks.model_marks import ModelMarks, SiblingModel
 from mlperf_suite.datasets.media import PictureFile
 from mlperf_suite.datasets.samples import Sample, Samples, parquet_rows
 from mlperf_suite.errors import DatasetError
@@ -251,8 +251,8 @@ _V6_0 = Workload(
             },
         },
         siblings=(
-            Sibling("Qwen/Qwen3-VL-30B-A3B-Instruct", "text_config"),
-            Sibling("Qwen/Qwen3-VL-235B-A22B-Thinking"),
+            SiblingModel("Qwen/Qwen3-VL-30B-A3B-Instruct", "text_config"),
+            SiblingModel("Qwen/Qwen3-VL-235B-A22B-Thinking"),
         ),
     ),
     load=from_a_file("the folder of Shopify/product-catalogue's parquet files", load_products),

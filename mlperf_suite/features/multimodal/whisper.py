@@ -46,7 +46,7 @@ from mlperf_suite.benchmarks.definition import (
     from_a_file,
     offline,
 )
-from mlperf_suite.benchmarks.model_marks import ModelMarks, Sibling
+from mlperf_suite.benchmarks.model_marks import ModelMarks, SiblingModel
 from mlperf_suite.benchmarks.prompts import TokensBesideMedia
 from mlperf_suite.datasets.media import Sound
 from mlperf_suite.datasets.samples import Sample, Samples, json_rows
@@ -273,8 +273,8 @@ _OFFICIAL = Workload(
             "vocab_size": 51866,
         },
         siblings=(
-            Sibling("openai/whisper-large-v2", "num_mel_bins"),
-            Sibling("openai/whisper-large-v3-turbo", "decoder_layers"),
+            SiblingModel("openai/whisper-large-v2", "num_mel_bins"),
+            SiblingModel("openai/whisper-large-v3-turbo", "decoder_layers"),
         ),
     ),
     load=from_a_file("the manifest of its repacked clips (dev-all-repack.json)", load_speech),

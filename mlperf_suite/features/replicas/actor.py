@@ -86,7 +86,7 @@ class ReferenceSearch(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedReplica:
     """A loaded replica. `gpus`: Ray's ids of its GPUs. `cores`: the cores it is bound to; empty
     means any. `reference`: the settings that its engine must have."""
 
@@ -96,7 +96,7 @@ class Loaded:
     reference: Mapping[str, object] = field(default_factory=dict)
 
 
-class Server:
+class ReplicaServer:
     """Answers the driver on one connection, once it has an engine.
 
     `on_end`: called when the connection ended.
@@ -304,7 +304,7 @@ class Replica:
 
     def __init__(self, silence_s: float) -> None:
         self._silence_s = silence_s
-        self._server: Server | None = None
+        self._server: ReplicaServer | None = None
         self._listening: socket.socket | None = None
         self._connected = threading.Event()
         self._engine: Engine | None = None
@@ -326,7 +326,7 @@ class Replica:
         with contextlib.suppress(OSError):
             peer = accept(self._listening, key)
             self._listening.close()
-            self._server = Server(FramedSocket(peer), self._driver_is_gone, self._silence_s)
+            self._server = ReplicaServer(FramedSocket(peer), self._driver_is_gone, self._silence_s)
         self._connected.set()
 
     def _driver_is_gone(self) -> None:
@@ -343,7 +343,7 @@ class Replica:
         *,
         near_gpus: bool,
         search: Callable[[], ReferenceSearch] | None = None,
-    ) -> Loaded:
+    ) -> LoadedReplica:
         """Load the engine. Raises SuiteError.
 
         `variables`: environment variables to set; None unsets one. `cores`: the cores to which this
@@ -361,7 +361,7 @@ class Replica:
         # A process on another socket reaches its GPU and its memory through the other socket.
         own_cores = tuple(cores) or (cores_near(_gpus()) if near_gpus else ())
         if own_cores:
-            keep_to(own_cores)
+            bind_to_cores(own_cores)
             # The system may not allow all of them.
             own_cores = tuple(sorted(os.sched_getaffinity(0)))
         reference: Mapping[str, object] = {}
@@ -385,10 +385,11 @@ class Replica:
         if self._server is None:
             raise EngineError("the driver did not connect")
         self._server.serve(self._engine)
-        return Loaded(self._engine.description, _gpus(), own_cores, reference)
+        return LoadedReplica(self._engine.description, _gpus(), own_cores, reference)
 
     def take_prompts(self, number: int, tokens: Any, begins: Any) -> None:
-        """Keep prompts; see `Server.take_prompts`. Ray maps the arrays from the node's copy."""
+        """Keep prompts; see `ReplicaServer.take_prompts`. Ray maps the arrays from the node's
+        copy."""
         if self._server is not None:
             self._server.take_prompts(number, tokens, begins)
 
@@ -452,7 +453,7 @@ def start_guard() -> int:
     return write_end
 
 
-def keep_to(cores: Sequence[int]) -> None:
+def bind_to_cores(cores: Sequence[int]) -> None:
     """Bind every thread of this process, and all that it starts, to these cores."""
     for task in Path("/proc/self/task").iterdir():
         # A thread may have ended in the meantime.

@@ -39,7 +39,7 @@ _MAX_FOLDER_LENGTH = 24
 
 
 @dataclass(slots=True)
-class Placed:
+class PlacedReplica:
     """A replica's process. `actor` and `group` are Ray objects."""
 
     slot: ReplicaSlot
@@ -57,7 +57,7 @@ class Cluster:
         """`folder`: the suite's own cluster's; `variables`: environment variables set for it."""
         self._folder = folder
         self._variables = variables
-        self._placed: list[Placed] = []
+        self._placed: list[PlacedReplica] = []
         self._closing = False
         self._asking = threading.Lock()
         self._watching: threading.Thread | None = None
@@ -160,7 +160,7 @@ class Cluster:
 
     # Replicas
 
-    def place(self, slot: ReplicaSlot, silence_s: float) -> Placed:
+    def place(self, slot: ReplicaSlot, silence_s: float) -> PlacedReplica:
         """Start a replica's process with its devices. Raises EngineError."""
         import ray
         from ray.util.placement_group import placement_group
@@ -174,7 +174,7 @@ class Cluster:
             strategy="STRICT_PACK",
             bundle_label_selector=[{"ray.io/node-id": slot.node.id}],
         )
-        placed = Placed(slot, None, group)
+        placed = PlacedReplica(slot, None, group)
         self._placed.append(placed)
         if not group.wait(_START_S):
             raise EngineError(
@@ -233,7 +233,7 @@ class Cluster:
 
         return ray.put(value)
 
-    def watch(self, on_loss: Callable[[Placed, str], None]) -> None:
+    def watch(self, on_loss: Callable[[PlacedReplica, str], None]) -> None:
         """Call `on_loss` from another thread with each replica that Ray gives up, and why, until
         the cluster is closed. A replica whose node is lost may still answer."""
         import ray
@@ -259,7 +259,7 @@ class Cluster:
         self._watching = threading.Thread(target=look, name="replicas' deaths", daemon=True)
         self._watching.start()
 
-    def cause_of_death(self, placed: Placed, patience_s: float) -> str:
+    def cause_of_death(self, placed: PlacedReplica, patience_s: float) -> str:
         """Why a replica's process no longer answers, as far as Ray can tell within that time."""
         deadline = time.monotonic() + patience_s
         with self._asking:
@@ -268,7 +268,7 @@ class Cluster:
                     return why
         return "its process, or its node, is gone"
 
-    def _cause_of_death(self, placed: Placed) -> str | None:
+    def _cause_of_death(self, placed: PlacedReplica) -> str | None:
         """The cause if Ray knows it already; None if it does not know yet."""
         import ray
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.energy import Meters
-from mlperf_suite.engines.driver import Driver, Pending
+from mlperf_suite.engines.driver import Driver, PendingRequest
 from mlperf_suite.engines.messages import (
     Answer,
     AskHeartbeat,
@@ -46,11 +46,11 @@ from mlperf_suite.engines.protocol import (
 )
 from mlperf_suite.engines.routing import UNKNOWN_BATCH, Router
 from mlperf_suite.errors import EngineError
-from mlperf_suite.features.replicas.actor import Loaded
-from mlperf_suite.features.replicas.cluster import Placed
+from mlperf_suite.features.replicas.actor import LoadedReplica
+from mlperf_suite.features.replicas.cluster import PlacedReplica
 from mlperf_suite.features.replicas.figures import ReplicasRun
 from mlperf_suite.features.replicas.loading import (
-    Prepared,
+    PreparedReplicas,
     PromptSets,
     ReplicasConfig,
     check_descriptions,
@@ -64,7 +64,7 @@ from mlperf_suite.features.replicas.totals import ReplicaAccount, run_of
 from mlperf_suite.features.replicas.traces import AnswerTimes, ClockOffsets, merged
 
 if TYPE_CHECKING:
-    from mlperf_suite.session.timing.estimate import Speed
+    from mlperf_suite.session.timing.estimate import EngineSpeed
 
 DEAD_S = 20.0
 """A replica that sent nothing for this long, in s, is lost: it sends a heartbeat each second."""
@@ -92,7 +92,7 @@ class ReplicaEngine(Driver):
 
     ROLE = "the driver of the replicas"
 
-    def __init__(self, prepared: Prepared, config: ReplicasConfig) -> None:
+    def __init__(self, prepared: PreparedReplicas, config: ReplicasConfig) -> None:
         """No request may be submitted before `ready`."""
         count = len(prepared.placed)
         super().__init__(
@@ -145,7 +145,7 @@ class ReplicaEngine(Driver):
             raise
         return engine
 
-    def ready(self, loaded: Sequence[Loaded]) -> None:
+    def ready(self, loaded: Sequence[LoadedReplica]) -> None:
         """Accept requests, as all replicas are loaded. Raises EngineError if one differs from the
         others, or from the settings that the first must have."""
         descriptions = [replica.description for replica in loaded]
@@ -209,7 +209,7 @@ class ReplicaEngine(Driver):
         generation: Generation,
         silence_s: float,
         say: Callable[[str], None],
-    ) -> Speed:
+    ) -> EngineSpeed:
         """See `ProbedEngine`. From now on, requests are routed by the speed of each."""
         speed, rates, cost = probe_replicas(self.replicas, prompts, generation, silence_s)
         weighed = self.weigh(rates, cost)
@@ -260,7 +260,7 @@ class ReplicaEngine(Driver):
     def _note_told(self, messages: Sequence[FirstTokens] | Sequence[Answer]) -> None:
         """Nothing is measured of what follows the answers' arrival."""
 
-    def _count(self, pending: Pending, answer: Answer, tokens: int, now: float) -> None:
+    def _count(self, pending: PendingRequest, answer: Answer, tokens: int, now: float) -> None:
         self._answer_times.add(
             answer.number, pending.request.tag, pending.handed, pending.first, now
         )
@@ -286,7 +286,7 @@ class ReplicaEngine(Driver):
             return None
         return self._line(place, f"sent nothing for {DEAD_S:.0f} s")
 
-    def _lose_placed(self, placed: Placed, why: str) -> None:
+    def _lose_placed(self, placed: PlacedReplica, why: str) -> None:
         """Called when Ray loses a replica, or its node."""
         # If its process ended, the thread that reads its connection says so.
         if self.alive:

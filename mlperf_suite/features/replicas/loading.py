@@ -13,8 +13,8 @@ from mlperf_suite.engines.framed_socket import FramedSocket
 from mlperf_suite.engines.protocol import SILENCE_S, EngineDescription
 from mlperf_suite.engines.routing import ReplicaRouting
 from mlperf_suite.errors import EngineError
-from mlperf_suite.features.replicas.actor import Loaded, Make, ReferenceSearch
-from mlperf_suite.features.replicas.cluster import Cluster, Placed
+from mlperf_suite.features.replicas.actor import LoadedReplica, Make, ReferenceSearch
+from mlperf_suite.features.replicas.cluster import Cluster, PlacedReplica
 from mlperf_suite.features.replicas.handshake import connect, new_key
 from mlperf_suite.features.replicas.nodes import NodeFacts, look_around
 from mlperf_suite.features.replicas.placement import (
@@ -23,8 +23,8 @@ from mlperf_suite.features.replicas.placement import (
     PlacementRequest,
     ReplicaSlot,
     choose_gpus_each,
-    place,
-    table,
+    place_replicas,
+    placement_table,
 )
 
 _OPEN_S = 60.0
@@ -89,16 +89,16 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedReplicas:
     """Replicas whose processes run and are connected, in order, but have no engine yet."""
 
     cluster: Cluster
     layout: Layout
-    placed: Sequence[Placed]
+    placed: Sequence[PlacedReplica]
     framed_sockets: Sequence[FramedSocket]
 
 
-def prepare(config: ReplicasConfig, say: Callable[[str], None]) -> Prepared:
+def prepare(config: ReplicasConfig, say: Callable[[str], None]) -> PreparedReplicas:
     """Inspect the nodes, place the replicas, start their processes and connect to them.
 
     `say`: called with the placement, line by line. Raises EngineError naming the node, after ending
@@ -112,7 +112,7 @@ def prepare(config: ReplicasConfig, say: Callable[[str], None]) -> Prepared:
     except BaseException:
         cluster.close()
         raise
-    return Prepared(cluster, layout, placed, framed_sockets)
+    return PreparedReplicas(cluster, layout, placed, framed_sockets)
 
 
 def show_placement(config: ReplicasConfig, say: Callable[[str], None]) -> None:
@@ -143,7 +143,7 @@ def _lay_out(cluster: Cluster, config: ReplicasConfig, say: Callable[[str], None
     check_alike(nodes, facts, config, here.suite)
     slots, why = _seats(nodes, facts, config)
     cores = cores_of(slots, facts) if config.keep_to_cores else [()] * len(slots)
-    for line in table(slots, nodes, why):
+    for line in placement_table(slots, nodes, why):
         say(line)
     same_clock = [facts[slot.node.id].boot == here.boot for slot in slots]
     return Layout(slots, cores, same_clock, machines_of(slots, nodes, facts, here.boot))
@@ -240,7 +240,7 @@ def _seats(
     )
     request = PlacementRequest(config.replicas, gpus_each.value, config.cpus, config.nodes)
     on_gpus = any(node.gpus for node in nodes)
-    return place(nodes, request), gpus_each.why if on_gpus else ""
+    return place_replicas(nodes, request), gpus_each.why if on_gpus else ""
 
 
 def cores_of(slots: Sequence[ReplicaSlot], facts: Mapping[str, NodeFacts]) -> list[tuple[int, ...]]:
@@ -265,7 +265,7 @@ def cores_of(slots: Sequence[ReplicaSlot], facts: Mapping[str, NodeFacts]) -> li
     return cores
 
 
-def _open(cluster: Cluster, placed: Sequence[Placed]) -> list[FramedSocket]:
+def _open(cluster: Cluster, placed: Sequence[PlacedReplica]) -> list[FramedSocket]:
     """Connect to each replica. Raises EngineError."""
     key = new_key()
     names = [str(replica.slot) for replica in placed]
@@ -287,8 +287,8 @@ def _open(cluster: Cluster, placed: Sequence[Placed]) -> list[FramedSocket]:
 
 
 def load_engines(
-    prepared: Prepared, config: ReplicasConfig, look: Callable[[], None]
-) -> list[Loaded]:
+    prepared: PreparedReplicas, config: ReplicasConfig, look: Callable[[], None]
+) -> list[LoadedReplica]:
     """Load all engines at the same time. Raises EngineError for the first that does not load.
 
     `look` is called regularly; an exception in it ends the wait.
@@ -352,7 +352,7 @@ class PromptSets:
     """The prompts that the nodes have, as numbered lists: a node gets each list once, even for
     several runs."""
 
-    def __init__(self, cluster: Cluster, placed: Sequence[Placed]) -> None:
+    def __init__(self, cluster: Cluster, placed: Sequence[PlacedReplica]) -> None:
         self._cluster = cluster
         self._placed = placed
         self._lists: list[Sequence[Sequence[int]]] = []

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlperf_suite.errors import EngineError
-from mlperf_suite.hardware import Chosen
+from mlperf_suite.hardware import ChosenSetting
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class ReplicaSlot:
         return f"replica {self.number} on node {self.node}"
 
 
-def place(nodes: Sequence[Node], request: PlacementRequest) -> tuple[ReplicaSlot, ...]:
+def place_replicas(nodes: Sequence[Node], request: PlacementRequest) -> tuple[ReplicaSlot, ...]:
     """A seat for each replica, numbered node by node.
 
     Raises EngineError if a node does not exist or has no room.
@@ -200,18 +200,20 @@ _FREE_SHARE = 0.9 / 1.2
 without room for a KV cache it can serve nothing."""
 
 
-def choose_gpus_each(request: int | None, weights: int, memory: int, most: int) -> Chosen[int]:
+def choose_gpus_each(
+    request: int | None, weights: int, memory: int, most: int
+) -> ChosenSetting[int]:
     """The GPUs of one replica: `request`, or the smallest power of two that holds the weights.
 
     `weights` and `memory` (of one GPU) in bytes, 0 if not known; `most`: the GPUs of a node.
     Raises EngineError if the weights fit no node.
     """
     if request is not None:
-        return Chosen(request, "as asked")
+        return ChosenSetting(request, "as asked")
     if not memory:
-        return Chosen(1, "auto: no GPU")
+        return ChosenSetting(1, "auto: no GPU")
     if not weights:
-        return Chosen(1, "auto: one engine a GPU; the size of the weights is not known")
+        return ChosenSetting(1, "auto: one engine a GPU; the size of the weights is not known")
     gpus = 1
     while weights > gpus * memory * _FREE_SHARE:
         gpus *= 2
@@ -225,10 +227,12 @@ def choose_gpus_each(request: int | None, weights: int, memory: int, most: int) 
     fit = (
         f"weights of {weights / 1e9:,.1f} GB fit {_quantity(gpus, 'GPU')} of {memory / 1e9:,.0f} GB"
     )
-    return Chosen(gpus, f"auto: {fit}")
+    return ChosenSetting(gpus, f"auto: {fit}")
 
 
-def table(slots: Sequence[ReplicaSlot], nodes: Sequence[Node], why: str = "") -> list[str]:
+def placement_table(
+    slots: Sequence[ReplicaSlot], nodes: Sequence[Node], why: str = ""
+) -> list[str]:
     """The placement in lines of at most 80 columns. `why`: the reason for the GPUs of each."""
     node_ids = {slot.node.id for slot in slots}
     head = f"placement: {_quantity(len(slots), 'replica')} on {_quantity(len(node_ids), 'node')}"

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from statistics import harmonic_mean, mean
 from typing import TYPE_CHECKING
 
-from mlperf_suite.session.timing.estimate import Speed
+from mlperf_suite.session.timing.estimate import EngineSpeed
 from mlperf_suite.session.timing.probe import USUAL_BATCH, probe
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def probe_replicas(
     prompts: Sequence[Sequence[int]],
     generation: Generation,
     silence_s: float,
-) -> tuple[Speed, list[float], float]:
+) -> tuple[EngineSpeed, list[float], float]:
     """The speed of all together, the speed of each relative to the others, and how many times as
     long a prompt token takes as an answer token. Raises as `probe` does."""
     with ThreadPoolExecutor(len(alone)) as threads:
@@ -40,7 +40,7 @@ def probe_replicas(
     limits = [speed.at_once for speed in speeds]
     numbers = [limit for limit in limits if limit is not None]
     # Work is shared by all, each of which takes as long for it as it would alone.
-    together = Speed(
+    together = EngineSpeed(
         harmonic_mean([speed.prefill_s for speed in speeds]) / len(speeds),
         mean(speed.step_s for speed in speeds),
         harmonic_mean([speed.request_s for speed in speeds]) / len(speeds),

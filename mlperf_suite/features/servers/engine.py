@@ -22,7 +22,7 @@ import psutil
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.datasets.media import MediaPrompt
-from mlperf_suite.engines.driver import Driver, Pending, UnfitError
+from mlperf_suite.engines.driver import Driver, PendingRequest, UnfitError
 from mlperf_suite.engines.framed_socket import FramedSocket
 from mlperf_suite.engines.messages import (
     Answer,
@@ -73,7 +73,7 @@ from mlperf_suite.features.servers.figures import (
     EndpointAccount,
 )
 from mlperf_suite.features.servers.picture_messages import chat_prompt, trial_prompt
-from mlperf_suite.features.servers.server_facts import ServerFacts, find_out, metrics
+from mlperf_suite.features.servers.server_facts import ServerFacts, find_server_facts, metrics
 from mlperf_suite.features.servers.server_metrics import (
     HITS,
     QUEUE_S,
@@ -146,7 +146,7 @@ class EndpointEngine(Driver):
         answer to that prompt.
         """
         try:
-            servers = [find_out(config, target) for target in config.targets]
+            servers = [find_server_facts(config, target) for target in config.targets]
         except UsageError as error:
             raise EngineError(str(error)) from error
         kinds = {server.kind for server in servers}
@@ -425,7 +425,7 @@ class EndpointEngine(Driver):
         if isinstance(messages[0], Answer):
             self._ended = now
 
-    def _count(self, pending: Pending, answer: Answer, tokens: int, now: float) -> None:
+    def _count(self, pending: PendingRequest, answer: Answer, tokens: int, now: float) -> None:
         assert isinstance(answer, ServerAnswer)
         sampling = pending.job.sampling
         self._marks.add(pending.request.tag, answer)

@@ -143,7 +143,7 @@ def check_reachable(config: EndpointConfig) -> None:
         _model_of(config, response.target, models)
 
 
-def find_out(config: EndpointConfig, target: Target) -> ServerFacts:
+def find_server_facts(config: EndpointConfig, target: Target) -> ServerFacts:
     """Find out what the server is and serves. Raises UsageError as `check_reachable` does, and if
     the server does not serve the model."""
     models, response = _models(config, target)

@@ -31,7 +31,7 @@ from mlperf_suite.features.submission_check.submission_rules import (
     SystemFacts,
 )
 from mlperf_suite.features.submission_check.tree import Tree, find_submissions, read_power
-from mlperf_suite.judging.judges import Folders, Found, Judge, Review, judges
+from mlperf_suite.judging.judges import Folders, FoundResults, Judge, JudgeRequest, judges
 from mlperf_suite.judging.reading import is_utf8, read_json, read_text, read_yaml, size_of
 from mlperf_suite.judging.verdict_group import (
     VerdictGroup,
@@ -75,15 +75,17 @@ class _Result:
         return next((round_ for log in logs if (round_ := round_of(log))), None)
 
 
-def _find(root: Path, folders: Folders) -> Found:
+def _find(root: Path, folders: Folders) -> FoundResults:
     tree = find_submissions(root, folders)
-    return Found(frozenset({*tree.submissions, *tree.misplaced}), partial(_judge_tree, root, tree))
+    return FoundResults(
+        frozenset({*tree.submissions, *tree.misplaced}), partial(_judge_tree, root, tree)
+    )
 
 
 JUDGE = Judge(rank=1, find=_find)
 
 
-def _judge_tree(root: Path, tree: Tree, review: Review) -> list[VerdictGroup]:
+def _judge_tree(root: Path, tree: Tree, review: JudgeRequest) -> list[VerdictGroup]:
     submissions = [_read(path, tree.benchmarks) for path in tree.submissions]
     copies = _copies(
         [result for each in submissions for result in chain(*each.results.values())],
@@ -123,7 +125,7 @@ def _read(submission: Path, benchmarks: Iterable[BenchmarkFolder]) -> _Submissio
 
 
 def _judge_submission(
-    submission: _Submission, copies: dict[Path, tuple[str, ...]], review: Review
+    submission: _Submission, copies: dict[Path, tuple[str, ...]], review: JudgeRequest
 ) -> list[VerdictGroup]:
     """Judge a submission for one round: the one whose seeds most of its results have."""
     names = submission.names

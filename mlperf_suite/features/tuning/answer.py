@@ -20,8 +20,8 @@ from mlperf_suite.features.tuning.space import (
     space_text,
 )
 from mlperf_suite.features.tuning.target import trial_files
-from mlperf_suite.features.tuning.trial_run import Measured
-from mlperf_suite.features.tuning.tuning_request import Request
+from mlperf_suite.features.tuning.trial_run import MeasuredTrial
+from mlperf_suite.features.tuning.tuning_request import TuningRequest
 from mlperf_suite.features.tuning.tuning_result import Contribution, TuningResult
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.plots import BLUE, GREEN, ORANGE
@@ -50,7 +50,10 @@ _SPLIT = "tensor_parallel_size"
 
 
 def write_answer(
-    request: Request, trials: Sequence[Measured], claim: TuningResult, say: Callable[[str], None]
+    request: TuningRequest,
+    trials: Sequence[MeasuredTrial],
+    claim: TuningResult,
+    say: Callable[[str], None],
 ) -> None:
     """Write and say the answer: the text, the page, and a winner's settings as a file."""
     lines = [*answer_lines(request, claim), *_failures_note(trials)]
@@ -67,7 +70,7 @@ def write_answer(
         say(line)
 
 
-def answer_lines(request: Request, claim: TuningResult) -> list[str]:
+def answer_lines(request: TuningRequest, claim: TuningResult) -> list[str]:
     """The answer in lines: the gain, what it costs, what gives it, the winner's commands."""
     if not claim.is_better:
         return [claim.words, *claim.failed]
@@ -76,7 +79,7 @@ def answer_lines(request: Request, claim: TuningResult) -> list[str]:
     return [claim.words, _cost_line(claim), *rows, *commands, *claim.failed]
 
 
-def commands_of(request: Request, claim: TuningResult) -> list[tuple[str, str]]:
+def commands_of(request: TuningRequest, claim: TuningResult) -> list[tuple[str, str]]:
     """What to paste: the suite's command, unless it starts servers, and the server's."""
     best = claim.best
     if request.serve:
@@ -89,7 +92,7 @@ def commands_of(request: Request, claim: TuningResult) -> list[tuple[str, str]]:
     return [*(("command", session) for session in sessions), ("server", server)]
 
 
-def _split(request: Request, claim: TuningResult) -> Settings:
+def _split(request: TuningRequest, claim: TuningResult) -> Settings:
     """The GPUs that the suite split the winner's model over: a server by itself takes one."""
     for pair in claim.pairs:
         for run in trial_files(request.out / "runs" / pair.best.folder):
@@ -100,7 +103,7 @@ def _split(request: Request, claim: TuningResult) -> Settings:
     return {}
 
 
-def _failures_note(trials: Sequence[Measured]) -> list[str]:
+def _failures_note(trials: Sequence[MeasuredTrial]) -> list[str]:
     """That no setting ran but the default's: then nothing was compared."""
     others = [run.trial for run in trials if run.trial.settings != trials[0].trial.settings]
     if not others or any(trial.rate is not None for trial in others):
@@ -142,7 +145,10 @@ _MAX_WORD_LENGTH = 24
 
 
 def tuning_page(
-    request: Request, trials: Sequence[Measured], claim: TuningResult, texts: Sequence[Row] = ()
+    request: TuningRequest,
+    trials: Sequence[MeasuredTrial],
+    claim: TuningResult,
+    texts: Sequence[Row] = (),
 ) -> str:
     """The page as HTML. `texts`: what to paste of a winner, each with its name."""
     unit, space = request.target.unit, request.space
@@ -209,7 +215,7 @@ def _contributions(claim: TuningResult) -> Table:
     return Table(head, rows, style="broad", note=_IMPORTANCE_NOTE)
 
 
-def _trials(trials: Sequence[Measured], space: Space, unit: str) -> Table:
+def _trials(trials: Sequence[MeasuredTrial], space: Space, unit: str) -> Table:
     rows: list[list[Cell]] = [
         [
             Words(str(number), link=file_link(f"runs/{run.folder}")),
@@ -224,12 +230,12 @@ def _trials(trials: Sequence[Measured], space: Space, unit: str) -> Table:
     return Table(head, rows, title="Every trial", style="broad", folded=True)
 
 
-def _end(run: Measured) -> str:
+def _end(run: MeasuredTrial) -> str:
     trial = run.trial
     return f"cut: {trial.cut}" if trial.cut else f"failed: {trial.reason}" if trial.reason else ""
 
 
-def _over_time(trials: Sequence[Measured], unit: str, axes: Any, ink: str) -> None:
+def _over_time(trials: Sequence[MeasuredTrial], unit: str, axes: Any, ink: str) -> None:
     whole = _rates(trials, cut=False)
     axes.plot(*zip(*whole, strict=True), "o", color=BLUE, markersize=4, label="ran")
     if cut := _rates(trials, cut=True):
@@ -241,7 +247,7 @@ def _over_time(trials: Sequence[Measured], unit: str, axes: Any, ink: str) -> No
     axes.legend(fontsize=8, loc="lower right")
 
 
-def _rates(trials: Sequence[Measured], *, cut: bool) -> list[tuple[int, float]]:
+def _rates(trials: Sequence[MeasuredTrial], *, cut: bool) -> list[tuple[int, float]]:
     return [
         (number, run.trial.rate)
         for number, run in enumerate(trials, 1)
@@ -249,7 +255,7 @@ def _rates(trials: Sequence[Measured], *, cut: bool) -> list[tuple[int, float]]:
     ]
 
 
-def _points(trials: Sequence[Measured], latency: str) -> list[tuple[float, float, Settings]]:
+def _points(trials: Sequence[MeasuredTrial], latency: str) -> list[tuple[float, float, Settings]]:
     return [
         (run.costs[latency], run.trial.rate, run.trial.settings)
         for run in trials
@@ -258,7 +264,7 @@ def _points(trials: Sequence[Measured], latency: str) -> list[tuple[float, float
 
 
 def _front(
-    trials: Sequence[Measured], latency: str, unit: str, best: Settings, axes: Any, ink: str
+    trials: Sequence[MeasuredTrial], latency: str, unit: str, best: Settings, axes: Any, ink: str
 ) -> None:
     """Every trial by latency and rate; the line joins those that no other beats in both."""
     points = sorted(_points(trials, latency), key=lambda point: (point[0], -point[1]))
@@ -276,7 +282,7 @@ def _front(
 
 
 def _parallel(
-    trials: Sequence[Measured], space: Space, best: Settings, axes: Any, ink: str
+    trials: Sequence[MeasuredTrial], space: Space, best: Settings, axes: Any, ink: str
 ) -> None:
     """A line for each trial that ran, from setting to setting; the darker, the faster."""
     rates = sorted(run.trial.rate for run in trials if run.trial.rate is not None)

@@ -16,7 +16,7 @@ from mlperf_suite.features.tuning.early_stopping import (
 )
 from mlperf_suite.features.tuning.space import Settings, Trial
 from mlperf_suite.features.tuning.target import trial_files
-from mlperf_suite.features.tuning.trial_run import EarlyEndCheck, Measured, probe_of
+from mlperf_suite.features.tuning.trial_run import EarlyEndCheck, MeasuredTrial, probe_of
 from mlperf_suite.results.baseline import answer_scores
 from mlperf_suite.rules.verdict import figure_words
 
@@ -41,7 +41,7 @@ class Leader:
     unit: str
 
 
-def leader_of(best: Estimate | None, trials: Sequence[Measured], unit: str) -> Leader | None:
+def leader_of(best: Estimate | None, trials: Sequence[MeasuredTrial], unit: str) -> Leader | None:
     """None as long as nothing has run whose probe is known.
 
     A probe differs from the run after it by a factor that is much the same for all settings; its
@@ -62,7 +62,7 @@ def leader_of(best: Estimate | None, trials: Sequence[Measured], unit: str) -> L
 
 
 def early_end_check(
-    settings: Settings, leader: Leader | None, first: Measured | None, reference: Path
+    settings: Settings, leader: Leader | None, first: MeasuredTrial | None, reference: Path
 ) -> EarlyEndCheck:
     """What ends a trial of these settings early. `first`: the default's trial, and `reference`: the
     folder of its runs."""

@@ -35,7 +35,7 @@ from mlperf_suite.features.tuning.trial_run import (
     SERVER_OUTPUT,
     Command,
     EarlyEndCheck,
-    Measured,
+    MeasuredTrial,
     last_words,
     run_trial,
 )
@@ -98,7 +98,7 @@ def run_served(
     command: Command,
     target: TuneTarget,
     watch: EarlyEndCheck = lambda _: None,
-) -> Measured:
+) -> MeasuredTrial:
     """Start the server, measure it as `run_trial` does, and end it.
 
     A server that does not start, crashes, hangs or leaves processes is a failed trial. Raises what
@@ -106,7 +106,7 @@ def run_served(
     """
     begin = time.monotonic()
     server = _Server(template, command)
-    measured = Measured(Trial(command.settings), command.folder.name)
+    measured = MeasuredTrial(Trial(command.settings), command.folder.name)
     try:
         server.wait_until_ready()
         options = [*command.options, f"--endpoint={server.url}"]

@@ -33,7 +33,7 @@ from mlperf_suite.features.tuning.target import TrialFiles, TuneTarget, costs_of
 from mlperf_suite.loadgen.timeline import read_timeline
 from mlperf_suite.results import typed_json
 from mlperf_suite.results.run_folder import ENGINE_LOG, read_config, run_folders
-from mlperf_suite.session.timing.estimate import Speed
+from mlperf_suite.session.timing.estimate import EngineSpeed
 
 _STOP_S = 20.0
 """How long a run may take to write what it has after Ctrl-C before it is killed."""
@@ -43,7 +43,7 @@ EarlyEndCheck = Callable[[Path], Trial | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredTrial:
     """A trial, the folder of its run, how long it took, and what the run says besides its rate.
 
     `samples`: how many it had. `costs`: see `costs_of`. `work`: what an Offline run had to do, and
@@ -79,7 +79,7 @@ class Command:
 
 def run_trial(
     command: Command, target: TuneTarget, watch: EarlyEndCheck = lambda _: None, engine: bool = True
-) -> Measured:
+) -> MeasuredTrial:
     """Run the suite, its results in the command's folder, and read the target's figure.
 
     A run without a usable figure is a failed trial with its reason. `engine`: whether the settings
@@ -90,13 +90,13 @@ def run_trial(
     for session in command.sessions:
         early = _session(command, session, watch, engine, begin + command.limit_s)
         if isinstance(early, Trial):
-            return Measured(early, command.folder.name, time.monotonic() - begin)
+            return MeasuredTrial(early, command.folder.name, time.monotonic() - begin)
     seconds, runs = time.monotonic() - begin, trial_files(command.folder)
     trial = _outcome(command, target, runs)
     samples = next((run.summary.meta.samples for run in runs if run.summary.meta.samples), None)
     work = work_of(runs)
     probe = probe_of(command.folder, work) if work else None
-    return Measured(trial, command.folder.name, seconds, samples, costs_of(runs), work, probe)
+    return MeasuredTrial(trial, command.folder.name, seconds, samples, costs_of(runs), work, probe)
 
 
 def _session(
@@ -239,7 +239,7 @@ class Records:
     def __init__(self, file: Path) -> None:
         self._file = file
 
-    def add(self, run: Measured, **more: object) -> None:
+    def add(self, run: MeasuredTrial, **more: object) -> None:
         """Append a run. Raises OSError if that is not possible."""
         row = {**asdict(run.trial), **asdict(run), **more}
         del row["trial"]
@@ -250,7 +250,7 @@ class Records:
                 text = text if file.read() == b"\n" else f"\n{text}"
             file.write(text.encode())
 
-    def __iter__(self) -> Iterator[tuple[Measured, dict[str, Any]]]:
+    def __iter__(self) -> Iterator[tuple[MeasuredTrial, dict[str, Any]]]:
         """The runs in order, each with what was added to it."""
         lines = self._file.read_text(errors="replace").splitlines() if self._file.is_file() else ()
         for line in lines:
@@ -260,7 +260,7 @@ class Records:
                 known = {n: row.pop(n) for n in _KNOWN if n in row}
                 if known.get("work"):
                     known["work"] = Work(**known["work"])
-                yield Measured(trial, row.pop("folder", ""), **known), row
+                yield MeasuredTrial(trial, row.pop("folder", ""), **known), row
             except (ValueError, TypeError, AttributeError):
                 continue
 
@@ -290,7 +290,7 @@ def probe_of(folder: Path, work: Work) -> float | None:
     Nor is there one of a stand-in engine.
     """
     for run in run_folders(folder):
-        speed = typed_json.read(Speed, (read_config(run) or {}).get("speed"))
+        speed = typed_json.read(EngineSpeed, (read_config(run) or {}).get("speed"))
         if speed is not None:
             seconds = speed.batch_s([round(work.prompt)] * work.samples, work.answer)
             return work.samples * work.answer / seconds if seconds > 0 else None

@@ -24,15 +24,15 @@ from mlperf_suite.features.tuning.trial_run import (
     SERVER_OUTPUT,
     Command,
     EarlyEndCheck,
-    Measured,
+    MeasuredTrial,
     Records,
     end_left_over,
     run_trial,
 )
-from mlperf_suite.features.tuning.tuning_request import Request
+from mlperf_suite.features.tuning.tuning_request import TuningRequest
 from mlperf_suite.features.tuning.tuning_result import (
     Contribution,
-    Pair,
+    RunPair,
     TuningResult,
     contributions_of,
     gain_of,
@@ -51,7 +51,7 @@ _QUERY_HEADROOM = 1.25
 """A run that is too short is INVALID, and a whole one may be faster than the best trial."""
 
 
-def tune(request: Request, say: Callable[[str], None]) -> TuningResult:
+def tune(request: TuningRequest, say: Callable[[str], None]) -> TuningResult:
     """Search for the budget's time, then measure the pairs and what each setting contributes.
 
     Runs of an interrupted tuning in the folder count. Raises UsageError if another tuning uses the
@@ -84,14 +84,14 @@ def _lock(folder: Path) -> Iterator[None]:
 class Tuning:
     """One tuning of a folder that is locked."""
 
-    def __init__(self, request: Request, say: Callable[[str], None]) -> None:
+    def __init__(self, request: TuningRequest, say: Callable[[str], None]) -> None:
         self._request = request
         self._say = say
         self._search = TuningSearch(request.space, 0, request.conditions)
         self._default = {name: choices[0] for name, choices in request.space.items()}
         self._stopped = threading.Event()
-        self._trials: list[Measured] = []
-        self._first: Measured | None = None
+        self._trials: list[MeasuredTrial] = []
+        self._first: MeasuredTrial | None = None
         """The default's run in the search, by which the others are sized and limited."""
         # One may have been removed to make room.
         numbers = (int(run.name) for run in self._runs.glob("*") if run.name.isdecimal())
@@ -150,7 +150,7 @@ class Tuning:
         request = self._request
         budget_s, spent_s = request.minutes * 60, self._take_earlier()
         begin = time.monotonic() - spent_s
-        running: dict[Future[Measured], tuple[Settings, str]] = {}
+        running: dict[Future[MeasuredTrial], tuple[Settings, str]] = {}
         with ThreadPoolExecutor(len(request.slots)) as pool, self._ended_together():
             while True:
                 spent = (time.monotonic() - begin) / budget_s
@@ -197,7 +197,7 @@ class Tuning:
             spent_s += run.seconds
         return spent_s / len(self._request.slots)
 
-    def _trial(self, settings: Settings, slot: str, watch: EarlyEndCheck) -> Measured:
+    def _trial(self, settings: Settings, slot: str, watch: EarlyEndCheck) -> MeasuredTrial:
         return self._run(settings, self._request.target.trial, self._first, slot, watch)
 
     def _watch(self, settings: Settings) -> EarlyEndCheck:
@@ -211,14 +211,14 @@ class Tuning:
     def _runs(self) -> Path:
         return self._request.out / "runs"
 
-    def _keep(self, run: Measured) -> None:
+    def _keep(self, run: MeasuredTrial) -> None:
         if self._first is None and run.trial.rate is None:
             raise UsageError(f"tune: the default itself does not run: {run.trial.reason}")
         self._take(run)
         self._records(_TRIALS).add(run, **self._request.measured)
         self._say(f"trial {len(self._trials)}: {self._words(run)}")
 
-    def _take(self, run: Measured) -> None:
+    def _take(self, run: MeasuredTrial) -> None:
         self._first = self._first or run
         self._trials.append(run)
         self._search.add(run.trial)
@@ -227,10 +227,10 @@ class Tuning:
         self,
         settings: Settings,
         form: Sequence[Sequence[str]],
-        alike: Measured | None,
+        alike: MeasuredTrial | None,
         slot: str = "",
         watch: EarlyEndCheck = lambda _: None,
-    ) -> Measured:
+    ) -> MeasuredTrial:
         """One run in the next folder. `alike`: a run of the same form, by which it is limited."""
         request = self._request
         limit_s = min(_MAX_TRIAL_S, _FACTOR * alike.seconds) if alike else _MAX_TRIAL_S
@@ -265,7 +265,7 @@ class Tuning:
         rates = [run.trial.rate for run in self._trials if run.trial.rate and not run.trial.cut]
         return round(_QUERY_HEADROOM * max(rates) / work.answer, 3) if work and rates else None
 
-    def _words(self, run: Measured) -> str:
+    def _words(self, run: MeasuredTrial) -> str:
         trial, unit = run.trial, self._request.target.unit
         if trial.cut or trial.rate is None:
             result = f"cut: {trial.cut}" if trial.cut else f"failed: {trial.reason}"
@@ -297,9 +297,9 @@ class Tuning:
         rates = ([_rate(p.default) for p in pairs], [_rate(p.best) for p in pairs])
         return replace(claim, pairs=pairs, gain=gain_of(*rates))
 
-    def _pair(self, number: int, best: Settings, alike: Measured | None) -> Pair | str:
+    def _pair(self, number: int, best: Settings, alike: MeasuredTrial | None) -> RunPair | str:
         """A pair, or which run of it failed and why."""
-        sides: dict[bool, Measured] = {}
+        sides: dict[bool, MeasuredTrial] = {}
         # Each comes first in every second pair, so that a drift of the machine favours neither.
         for is_best in (False, True) if number % 2 == 0 else (True, False):
             settings = best if is_best else self._default
@@ -310,7 +310,7 @@ class Tuning:
             self._say(f"pair {number + 1}: {self._words(run)}")
             if run.trial.rate is None:
                 return f"{_OF_BEST if is_best else _OF_DEFAULT}{run.trial.reason}"
-        return Pair(sides[False], sides[True])
+        return RunPair(sides[False], sides[True])
 
     def _earlier_failure(self, best: Settings) -> str:
         """Why a run of these settings failed in the pairs of an earlier command; empty if none did.
@@ -320,10 +320,10 @@ class Tuning:
         failed = (run for run, _ in self._records(_PAIRS) if run.trial.rate is None)
         return next((run.trial.reason for run in failed if run.trial.settings == best), "")
 
-    def _earlier_pairs(self, best: Settings) -> list[Pair]:
+    def _earlier_pairs(self, best: Settings) -> list[RunPair]:
         """The whole pairs of an interrupted tuning with the same candidate."""
-        pairs: list[Pair] = []
-        halves: dict[bool, Measured] = {}
+        pairs: list[RunPair] = []
+        halves: dict[bool, MeasuredTrial] = {}
         for run, more in self._records(_PAIRS):
             settings = run.trial.settings
             if run.trial.rate is None or settings not in (self._default, best):
@@ -332,7 +332,7 @@ class Tuning:
             number, is_best = more.get("pair"), settings == best
             halves = {is_best: run} if number != len(pairs) else {**halves, is_best: run}
             if len(halves) == 2 and number == len(pairs):
-                pairs.append(Pair(halves[False], halves[True]))
+                pairs.append(RunPair(halves[False], halves[True]))
                 halves = {}
         return pairs
 
@@ -371,14 +371,14 @@ class Tuning:
         return list(rounds)
 
 
-def _into(rounds: list[dict[str, float]], number: int, name: str, run: Measured) -> None:
+def _into(rounds: list[dict[str, float]], number: int, name: str, run: MeasuredTrial) -> None:
     while len(rounds) <= number:
         rounds.append({})
     if run.trial.rate is not None:
         rounds[number][name] = run.trial.rate
 
 
-def _rate(run: Measured) -> float:
+def _rate(run: MeasuredTrial) -> float:
     assert run.trial.rate is not None
     return run.trial.rate
 

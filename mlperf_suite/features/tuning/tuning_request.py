@@ -21,7 +21,7 @@ _AROUND_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class TuningRequest:
     """What the user asked for.
 
     `minutes`: the search's; the pairs come on top of it, and `around_minutes` for runs in which one
@@ -56,7 +56,7 @@ class Request:
         }
 
 
-def request_of(arguments: Namespace) -> Request:
+def request_of(arguments: Namespace) -> TuningRequest:
     """The command line of `tune`. Raises UsageError for what cannot be."""
     minutes = _minutes("--minutes", arguments.minutes)
     around = arguments.around_minutes
@@ -74,7 +74,7 @@ def request_of(arguments: Namespace) -> Request:
         check_names(arguments.space)
     if all(len(choices) < 2 for choices in space.values()):
         raise UsageError("--space: nothing to choose from; name a setting with a choice")
-    return Request(
+    return TuningRequest(
         out=arguments.out,
         minutes=minutes,
         space=space,

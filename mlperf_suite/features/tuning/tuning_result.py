@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlperf_suite.features.tuning.space import Choice, Settings
-from mlperf_suite.features.tuning.trial_run import Measured
+from mlperf_suite.features.tuning.trial_run import MeasuredTrial
 
 PAIRS = 5
 """The fewest pairs: with fewer, t's interval is so wide that only a gain of several times the noise
@@ -69,11 +69,11 @@ def gain_of(default: Sequence[float], winner: Sequence[float], fewest: int = PAI
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class RunPair:
     """A run of the default and one of the candidate, one after the other."""
 
-    default: Measured
-    best: Measured
+    default: MeasuredTrial
+    best: MeasuredTrial
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class TuningResult:
 
     best: Settings
     default: Settings
-    pairs: Sequence[Pair] = ()
+    pairs: Sequence[RunPair] = ()
     gain: Gain | None = None
     failure: str = ""
     failed: Sequence[str] = ()

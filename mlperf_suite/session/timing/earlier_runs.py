@@ -11,7 +11,7 @@ from mlperf_suite.results.comparability import Aspect, differences, identity_of
 from mlperf_suite.results.run_folder import ENDED, read_config, read_summary, run_folders
 from mlperf_suite.results.schema import Config, Summary
 from mlperf_suite.session.run_kind import BenchmarkAndScenario, Step
-from mlperf_suite.session.timing.estimate import Speed
+from mlperf_suite.session.timing.estimate import EngineSpeed
 from mlperf_suite.settings import Settings
 
 _OF_SPEED: tuple[Aspect, ...] = ("engine", "capacity", "release", "surroundings")
@@ -71,7 +71,7 @@ class EarlierRun:
     that were estimated, relative to their estimates."""
 
     name: str
-    speed: Speed
+    speed: EngineSpeed
     took_s: dict[str, float]
     share: float
 
@@ -94,7 +94,7 @@ def earlier_run(settings: Settings) -> EarlierRun | None:
         if not _computes_as_here(config):
             continue
         try:
-            speed = Speed(**content["speed"])
+            speed = EngineSpeed(**content["speed"])
         except (KeyError, TypeError):
             continue
         summary = read_summary(folder) or Summary()

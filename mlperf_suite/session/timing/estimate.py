@@ -40,7 +40,7 @@ _OFFLINE_SLACK = 1.1
 
 
 @dataclass(frozen=True, slots=True)
-class Speed:
+class EngineSpeed:
     """An engine's speed.
 
     `prefill_s`: seconds per prompt token. A decode step of B requests, which makes one token for
@@ -140,7 +140,7 @@ def warm_up_requests(
 
 
 @dataclass(frozen=True, slots=True)
-class Lengths:
+class TokenLengths:
     """The lengths of a benchmark's prompts, in order, and the mean length of its answers, in
     tokens."""
 
@@ -164,8 +164,8 @@ class RunTimes:
     """
 
     scenario: Scenario
-    speed: Speed
-    lengths: Lengths
+    speed: EngineSpeed
+    lengths: TokenLengths
     smoke: bool
     server_qps: float | None = None
 
@@ -236,8 +236,8 @@ class Estimator:
     """
 
     settings: Settings
-    speed: Speed | None
-    lengths: Callable[[Benchmark, Mode], Lengths]
+    speed: EngineSpeed | None
+    lengths: Callable[[Benchmark, Mode], TokenLengths]
     available: Callable[[Benchmark, Mode], int]
     of_baselines: Mapping[tuple[str, str], int]
     of_kind: Callable[[str], Any]

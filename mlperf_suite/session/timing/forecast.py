@@ -19,7 +19,7 @@ from mlperf_suite.session.companion import companion_kinds, profile_of
 from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.session.plan import Plan, clock, plan_session
 from mlperf_suite.session.run_kind import Selection, Step, StepKey, kind_of
-from mlperf_suite.session.timing.estimate import Estimator, Lengths, Speed
+from mlperf_suite.session.timing.estimate import EngineSpeed, Estimator, TokenLengths
 
 if TYPE_CHECKING:
     from mlperf_suite.benchmarks.audits import Mode
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from mlperf_suite.settings import Settings
 
 _TYPICAL = {
-    True: ("on 2 cores that compute bf16", Speed(0.00034, 0.031, 0.0006, 128)),
-    False: ("on 2 cores without bf16", Speed(0.0016, 0.05, 0.0034, 128)),
+    True: ("on 2 cores that compute bf16", EngineSpeed(0.00034, 0.031, 0.0006, 128)),
+    False: ("on 2 cores without bf16", EngineSpeed(0.0016, 0.05, 0.0034, 128)),
 }
 """The embedded model's speed on vLLM's CPU build, by whether the CPU computes bf16."""
 
@@ -114,18 +114,18 @@ def _least_s(plan: Plan) -> float:
     return sum(kind.least_s(step.key) for kind, step in made if step.kind in kind.long_steps)
 
 
-def _estimator(settings: Settings, speed: Speed) -> Estimator:
+def _estimator(settings: Settings, speed: EngineSpeed) -> Estimator:
     """An estimator based on what benchmarks declare about their data, without reading it."""
 
     def available(benchmark: Benchmark, mode: Mode) -> int:
         own = settings.workload(benchmark).own_samples
         return settings.total_sample_count or own or benchmark.samples_of(mode)
 
-    def lengths(benchmark: Benchmark, mode: Mode) -> Lengths:
+    def lengths(benchmark: Benchmark, mode: Mode) -> TokenLengths:
         workload = settings.workload(benchmark)
         most = settings.generation(benchmark, mode).max_new_tokens
         answer = min(workload.part(mode).mean_tokens, most)
-        return Lengths([round(workload.prompt_tokens)] * available(benchmark, mode), answer)
+        return TokenLengths([round(workload.prompt_tokens)] * available(benchmark, mode), answer)
 
     return Estimator(settings, speed, lengths, available, {}, lambda kind: None)
 

@@ -13,9 +13,9 @@ from itertools import pairwise, repeat
 from statistics import median
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from mlperf_suite.engines.batch import Answers, requests_of
+from mlperf_suite.engines.batch import AnswerCollector, requests_of
 from mlperf_suite.engines.protocol import SILENCE_S, Engine, Tokens, TracingEngine
-from mlperf_suite.session.timing.estimate import PROBE_S, Speed
+from mlperf_suite.session.timing.estimate import PROBE_S, EngineSpeed
 
 if TYPE_CHECKING:
     from mlperf_suite.benchmarks.definition import Generation
@@ -42,7 +42,7 @@ class ProbedEngine(Protocol):
         generation: Generation,
         silence_s: float,
         say: Callable[[str], None],
-    ) -> Speed:
+    ) -> EngineSpeed:
         """See `probe`. `say`: receives what is found besides, in lines."""
 
 
@@ -52,7 +52,7 @@ def probe(
     generation: Generation,
     budget_s: float = PROBE_S,
     silence_s: float = SILENCE_S,
-) -> Speed:
+) -> EngineSpeed:
     """Time the prefill and decode of two batches, on a loaded engine that has no work.
 
     `prompts`: at least 16 different ones, with the lengths to plan for. The slower the engine, the
@@ -97,7 +97,7 @@ def probe(
     if large < USUAL_BATCH:
         # What a request adds to a step of few does not show above the step's own cost.
         request_s = max(request_s, _ANSWER_TOKEN * prefill_s)
-    return Speed(
+    return EngineSpeed(
         prefill_s,
         step_s,
         request_s,
@@ -128,7 +128,7 @@ class _Timing:
     step_s: float
 
 
-class _Clock(Answers):
+class _Clock(AnswerCollector):
     """Records when the last request had its first token, and when it ended."""
 
     first_s = end_s = 0.0

@@ -24,7 +24,7 @@ from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import Plan, clock, plan_session
 from mlperf_suite.session.run_kind import BenchmarkAndScenario, Step, kind_of
-from mlperf_suite.session.timing.estimate import Estimator, Speed, offline_qps, server_qps
+from mlperf_suite.session.timing.estimate import EngineSpeed, Estimator, offline_qps, server_qps
 
 _END_S = 3.0
 """Time to stop the engine and to write the last reports."""
@@ -66,7 +66,7 @@ class RunSizing:
         """The step that is being made, and when it began."""
         self._total_s: float | None = None
 
-    def _estimator_of(self, speed: Speed | None) -> Estimator:
+    def _estimator_of(self, speed: EngineSpeed | None) -> Estimator:
         samples = {kind: run.summary.meta.samples for kind, run in self._baselines.items()}
         return Estimator(
             self._settings,
@@ -82,7 +82,7 @@ class RunSizing:
 
     def learn(self, step: Step, outcome: object) -> None:
         """Take up what a step returned."""
-        if isinstance(outcome, Speed):
+        if isinstance(outcome, EngineSpeed):
             self.estimator = self._estimator_of(outcome)
             self._estimate()
         elif step.key is not None:

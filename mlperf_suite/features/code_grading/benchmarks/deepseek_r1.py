@@ -32,7 +32,7 @@ from mlperf_suite.benchmarks.definition import (
     within,
 )
 from mlperf_suite.benchmarks.embedded import smoke_form
-from mlperf_suite.benchmarks.model_marks import TEMPLATE, ModelMarks, Sibling
+from mlperf_suite.benchmarks.model_marks import TEMPLATE, ModelMarks, SiblingModel
 from mlperf_suite.benchmarks.prompts import TextPrompt
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.code_grading import frames
@@ -127,12 +127,12 @@ _OFFICIAL = Workload(
         # It drops earlier thoughts; V3 knows no thoughts, and V3.1 has a switch for them.
         template=r"^(?!.*\bthinking\b).*</think>",
         siblings=(
-            Sibling("deepseek-ai/DeepSeek-V3", TEMPLATE),
-            Sibling("deepseek-ai/DeepSeek-V3-0324", TEMPLATE),
-            Sibling("deepseek-ai/DeepSeek-V3.1", TEMPLATE),
-            Sibling("deepseek-ai/DeepSeek-R1-Zero"),
-            Sibling("deepseek-ai/DeepSeek-R1-0528"),
-            Sibling("deepseek-ai/DeepSeek-R1-Distill-Llama-70B", "model_type"),
+            SiblingModel("deepseek-ai/DeepSeek-V3", TEMPLATE),
+            SiblingModel("deepseek-ai/DeepSeek-V3-0324", TEMPLATE),
+            SiblingModel("deepseek-ai/DeepSeek-V3.1", TEMPLATE),
+            SiblingModel("deepseek-ai/DeepSeek-R1-Zero"),
+            SiblingModel("deepseek-ai/DeepSeek-R1-0528"),
+            SiblingModel("deepseek-ai/DeepSeek-R1-Distill-Llama-70B", "model_type"),
         ),
     ),
     load=from_a_file("mlperf_deepseek_r1_dataset_4388_fp8_eval.parquet", frames.DEEPSEEK_R1.load),

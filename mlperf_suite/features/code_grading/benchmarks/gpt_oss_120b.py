@@ -36,7 +36,7 @@ from mlperf_suite.benchmarks.definition import (
     server,
 )
 from mlperf_suite.benchmarks.embedded import smoke_form
-from mlperf_suite.benchmarks.model_marks import ModelMarks, Sibling
+from mlperf_suite.benchmarks.model_marks import ModelMarks, SiblingModel
 from mlperf_suite.benchmarks.prompts import PublishedTokens
 from mlperf_suite.datasets.samples import Samples
 from mlperf_suite.errors import DatasetError
@@ -176,8 +176,8 @@ _OFFICIAL = Workload(
             "num_experts_per_tok": 4,
         },
         siblings=(
-            Sibling("openai/gpt-oss-20b", "num_hidden_layers"),
-            Sibling("openai/gpt-oss-safeguard-120b"),
+            SiblingModel("openai/gpt-oss-20b", "num_hidden_layers"),
+            SiblingModel("openai/gpt-oss-safeguard-120b"),
         ),
     ),
     load=_load("perf_eval_ref.parquet", frames.GPT_OSS_120B.load),

@@ -30,7 +30,7 @@ from mlperf_suite.benchmarks.definition import (
     server,
 )
 from mlperf_suite.benchmarks.embedded import smoke_form
-from mlperf_suite.benchmarks.model_marks import TEMPLATE, ModelMarks, Sibling
+from mlperf_suite.benchmarks.model_marks import TEMPLATE, ModelMarks, SiblingModel
 from mlperf_suite.benchmarks.prompts import PublishedTokens
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import DatasetError
@@ -191,8 +191,8 @@ _OFFICIAL = Workload(
         },
         template=r"\[INST\]",
         siblings=(
-            Sibling("mistralai/Mixtral-8x7B-v0.1", TEMPLATE),
-            Sibling("NousResearch/Nous-Hermes-2-Mixtral-8x7B-DPO", "vocab_size"),
+            SiblingModel("mistralai/Mixtral-8x7B-v0.1", TEMPLATE),
+            SiblingModel("NousResearch/Nous-Hermes-2-Mixtral-8x7B-DPO", "vocab_size"),
         ),
     ),
     load=from_a_file("09292024_mixtral_15k_mintoken2_v1.parquet", frames.MIXTRAL_8X7B.load),

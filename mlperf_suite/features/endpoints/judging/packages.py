@@ -38,7 +38,7 @@ from mlperf_suite.features.endpoints.official_client_results.series import SERIE
 from mlperf_suite.features.endpoints.rules.client_rules import ClientFacts
 from mlperf_suite.features.endpoints.rules.package_rules import CurveFacts, PointFacts
 from mlperf_suite.features.submission_check.scenario_folders import DIVISIONS, TreeJudge
-from mlperf_suite.judging.judges import Folders, Found, Review
+from mlperf_suite.judging.judges import Folders, FoundResults, JudgeRequest
 from mlperf_suite.judging.reading import file_names, folders_in, read_json, read_yaml, size_of
 from mlperf_suite.judging.verdict_group import VerdictGroup, name_of, refused, verdict_group
 from mlperf_suite.rules import judge
@@ -50,7 +50,7 @@ _FILES = (POINT_YAML, _CONFIG, CLIENT_SUMMARY, _DESCRIPTION)
 CLIENT_FILES = frozenset({CLIENT_SUMMARY, CLIENT_ACCURACY, POINT_YAML, SYSTEM_POWER})
 
 
-def _find(root: Path, folders: Folders) -> Found:
+def _find(root: Path, folders: Folders) -> FoundResults:
     """Every package, and every folder that the official client wrote, be it loose or not."""
     packages: dict[Path, Path] = {}
     of_client: set[Path] = set()
@@ -62,7 +62,7 @@ def _find(root: Path, folders: Folders) -> Found:
             of_client.add(folder.parent if is_part else folder)
     roots = frozenset(packages.values())
 
-    def verdicts(review: Review) -> list[VerdictGroup]:
+    def verdicts(review: JudgeRequest) -> list[VerdictGroup]:
         copies = _copies(roots)
         of_packages = [judge_package(path, review.tokenizer, copies) for path in sorted(roots)]
         loose = [
@@ -72,7 +72,7 @@ def _find(root: Path, folders: Folders) -> Found:
         ]
         return [*chain(*of_packages), *loose]
 
-    return Found(frozenset(packages), verdicts)
+    return FoundResults(frozenset(packages), verdicts)
 
 
 JUDGE = TreeJudge(rank=2, find=_find, files=CLIENT_FILES, results_in=client_results_of)
