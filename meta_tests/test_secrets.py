@@ -112,7 +112,7 @@ def test_an_endpoint_that_refuses_its_key_is_a_usage_error_without_it(tmp_path: 
     )
     assert run.exit_code == pytest.ExitCode.USAGE_ERROR, run.output
     assert "ERROR: --endpoint http://host:8000: 401 for ***, *** and ***" in run.output
-    assert not list(run.results_dir.iterdir())
+    assert not run.results_dir.exists()
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2", "--dist", "loadgroup")])

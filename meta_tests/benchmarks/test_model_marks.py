@@ -104,6 +104,7 @@ def test_a_folder_with_the_models_hub_id_for_a_name_is_judged_by_its_files(
     row = BENCHMARKS["llama3.1-8b"]
     model = workload_of(row).model
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("mlperf_suite.settings._in_hub_cache", lambda model: True)
     official = inputs(profile="official", model=model)
     official._check_model(row)
     model_folder(tmp_path / model, row, {"rope_scaling": None})

@@ -274,6 +274,15 @@ def test_an_official_model_is_known_by_its_files(tmp_path: Path, rope: bool, sta
     assert statuses(result, "accuracy_rouge1") == [status]
 
 
+_SHORT_AND_VALID = {
+    "result_validity": "VALID",
+    "early_stopping_met": True,
+    "early_stopping_ttft_result": " * Run successful.",
+    "early_stopping_tpot_result": " * Run successful.",
+}
+"""What a smoke run of few queries says, whose settings ask for a lower percentile."""
+
+
 def write_own_result(root: Path) -> Path:
     """A smoke result of this suite in Server with --repeat 2 and a search for the highest rate."""
     folder = root / "20261120-101500-datacenter-server"
@@ -282,6 +291,8 @@ def write_own_result(root: Path) -> Path:
     modes: tuple[Mode, ...] = ("accuracy", "performance", "performance", "test06", "performance")
     for name, mode in zip(folders, modes, strict=True):
         run = MadeRun(row, row.scenario("Server"), mode, V6_1)
+        if mode == "performance":
+            run.entries |= _SHORT_AND_VALID
         if name == "PeakQps/01":
             run.entries["result_validity"] = "INVALID"
         write_run(folder / name, run)

@@ -23,6 +23,7 @@ from mlperf_suite.rules.registry import every_rule
 FILES = (
     "tests/test_every_run.py",
     "mlperf_suite/features/log_consistency/tests/test_log_consistency.py",
+    "mlperf_suite/features/servers/tests/test_streams.py",
     "tests/accuracy/test_accuracy.py",
     *(f"tests/performance/test_{name}.py" for name in ("performance", "offline", "server")),
     *(f"tests/performance/test_{name}.py" for name in ("interactive", "singlestream")),

@@ -127,6 +127,7 @@ SCENARIOS = ("offline", "server", "interactive")
 
 
 def _kind(test: str) -> str:
+    test = test.removeprefix("mlperf_suite/features/servers/")
     (scenario,) = [name for name in SCENARIOS if name in test]
     is_accuracy = any(part in test for part in ("/test_accuracy.py", "-accuracy]", "issue_order"))
     return f"{scenario} {'accuracy' if is_accuracy else 'performance'}"

@@ -395,8 +395,14 @@ def test_a_fault_is_one_failed_test_and_one_line(
         assert (run.folder / "Accuracy" / "mlperf_log_detail.txt").stat().st_size > 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
-def test_a_signal_in_the_middle_ends_the_session(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated (SIGTERM)")],
+    ids=["Ctrl-C", "SIGTERM"],
+)
+def test_a_signal_in_the_middle_ends_the_session(
+    tmp_path: Path, number: signal.Signals, reason: str
+) -> None:
     marker, results = tmp_path / "running", tmp_path / "results"
     stand_in = {"delays_s": [3600], "marker": str(marker)}
     process = start_suite(results, *DATACENTER, STAND_IN=json.dumps(stand_in))
@@ -406,7 +412,7 @@ def test_a_signal_in_the_middle_ends_the_session(tmp_path: Path, number: signal.
     run = SuiteRun(process.returncode, output, results)
     assert run.exit_code == 2, output
     assert run.summary.meta.status == "failed"
-    assert "interrupted" in (run.summary.meta.reason or "")
+    assert reason in (run.summary.meta.reason or "")
     assert (run.folder / "Accuracy" / "mlperf_log_detail.txt").is_file()
     assert LABEL in output
 

@@ -4,7 +4,8 @@ The command line of run.py and mmlu.py, an earlier runner, is accepted too. Most
 options of the suite (docs/from-run-py.md has the list). Two kinds need rewriting: switches with a
 value (`--high-accuracy 1`) and options that no longer set anything. This happens before pytest
 reads the command line, only in sessions of this suite. `--version` alone is pytest's own, which
-answers it before any plugin is loaded: `mlperf-suite` refuses one with a round beforehand.
+answers it before any plugin is loaded: `mlperf-suite` refuses one with a round beforehand, and so
+imports this file before pytest could rewrite its assertions; it has none: PYTEST_DONT_REWRITE.
 """
 
 from __future__ import annotations

@@ -158,6 +158,7 @@ def curve(make: Any, monkeypatch: MonkeyPatch) -> Any:
         with chat_server(says_hello, {"/v1/models": lambda: MODELS}, pause_s=0.01) as server:
             monkeypatch.setattr(StandInChat, "url", server.url)
             options |= {"benchmark": ["kimi-k3"], "endpoint": [server.url], "warmup": "1"}
+            options["served_model_name"] = "m"
             session = make(key, kind=StandInChat, **options)
             assert session.suite.make(key).failure is None
             session.suite.close()

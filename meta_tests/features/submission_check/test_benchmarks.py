@@ -20,7 +20,7 @@ def offline_file(root: Path, benchmark: Benchmark) -> Path:
     return root / "open/Someone/results/box" / benchmark.id / "Offline/accuracy/accuracy.txt"
 
 
-HASH = f"\nhash={'0' * 64}\n"
+HASH = f"\nhash={'0123456789abcdef' * 4}\n"
 OFFICIAL_TEXTS = {
     "deepseek-r1": "{'exact_match': 81.4, 'tokens_per_sample': 3886.25, 'num-samples': 4388}",
     "gpt-oss-120b": "Total samples evaluated: 4395\n...\n'exact_match': 83.130",

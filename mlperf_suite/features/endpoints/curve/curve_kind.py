@@ -10,7 +10,6 @@ from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import CURVE, LOADGEN
 from mlperf_suite.features.endpoints.client_kind import name_client
-from mlperf_suite.features.endpoints.curve.curve_points import curve_s
 from mlperf_suite.features.endpoints.options import by_official_client
 from mlperf_suite.session.run_kind import (
     BenchmarkAndScenario,
@@ -72,6 +71,8 @@ class CurveKind(OfOnePart[CurveKey]):
         return True
 
     def seconds(self, step: Step, key: CurveKey, estimator: Estimator) -> float | None:
+        from mlperf_suite.features.endpoints.curve.curve_points import curve_s
+
         settings, agentic = estimator.settings, BENCHMARKS[key.benchmark].run_kind != LOADGEN
         by_client = by_official_client(settings)
         return curve_s(smoke=settings.smoke, agentic=agentic, by_client=by_client)

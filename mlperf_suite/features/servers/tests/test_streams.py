@@ -3,14 +3,9 @@
 from mlperf_suite.features.servers import stream_rules
 
 
-def test_streamed_answers(server_run):
+def test_streamed_answers(performance_run):
     """TPOT is below its limit also without the tokens that came with the first one."""
-    server_run.obeys(stream_rules.streamed_answers)
-
-
-def test_streamed_interactive_answers(interactive_run):
-    """The same at Interactive's limit."""
-    interactive_run.obeys(stream_rules.streamed_answers)
+    performance_run.obeys(stream_rules.streamed_answers)
 
 
 def test_repeated_samples(performance_run):
