@@ -98,7 +98,7 @@ class EngineSource:
 def _sources() -> tuple[EngineSource, ...]:
     """Those of features, then vLLM in this process: the first that is chosen counts."""
     modules = [feature.engine for feature in features() if feature.engine]
-    modules.append("mlperf_suite.session.engines")
+    modules.append("mlperf_suite.session.vllm_source")
     return tuple(import_module(name).ENGINE for name in modules)
 
 

@@ -1,7 +1,4 @@
-"""The engines of a session: one at a time, loaded when a step needs it, tried once.
-
-vLLM in this process is measured unless the settings choose another source of engines.
-"""
+"""The engines of a session: one at a time, loaded when a step needs it, tried once."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from mlperf_suite.hardware import describe_system
 from mlperf_suite.results.run_folder import PROFILE_FOLDER
 from mlperf_suite.results.schema import STAND_IN_LABEL
 from mlperf_suite.session.companion import profile_of
-from mlperf_suite.session.engine_source import EngineRequest, EngineSource, source_of
+from mlperf_suite.session.engine_source import EngineRequest, source_of
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import Role, run_kinds
@@ -203,11 +200,3 @@ def vllm_config(inputs: Inputs, request: EngineRequest) -> VllmConfig:
         profile_folder=(request.log_file.parent / PROFILE_FOLDER).absolute(),
         media=inputs.media,
     )
-
-
-class VllmSource(EngineSource):
-    def load(self, inputs: Inputs, request: EngineRequest) -> Engine:
-        return load_vllm(inputs, request)
-
-
-ENGINE = VllmSource()

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.features.peak_search.figures import MAX_TRIAL_SAMPLES, SHORT
 from mlperf_suite.session.loadgen_kind import needs_offline, offline_run
 from mlperf_suite.session.run_kind import (
     BenchmarkAndScenario,
@@ -98,6 +97,8 @@ KIND = PeakSearchKind()
 
 def _search_s(key: SearchKey, estimator: Estimator) -> float:
     """Seconds that a search usually takes: short runs, and one at full length."""
+    from mlperf_suite.features.peak_search.figures import MAX_TRIAL_SAMPLES, SHORT
+
     benchmark, smoke = BENCHMARKS[key.benchmark], estimator.settings.smoke
     # Its rate follows from Offline's, whatever rate Server is given.
     times = replace(estimator.times(benchmark, benchmark.scenario(key.scenario)), server_qps=None)
