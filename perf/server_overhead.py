@@ -29,13 +29,13 @@ from perf.server_load import (
 )
 
 _STEP = 1.05
-_START_RATE, _LEAST_RATE = 10_000.0, 100.0
+_START_RATE, _MIN_RATE = 10_000.0, 100.0
 
 
 def highest_held(serve: Serve, seconds: float, start: float) -> float:
     """The highest rate held among steps of 5%, in queries/s, searched from `start`; 0 for none."""
     rate, best, ceiling = start, 0.0, math.inf
-    while rate > _LEAST_RATE:
+    while rate > _MIN_RATE:
         # A rate may fail because of other load at that moment.
         ok = any(is_held(rate, serve(rate, round(seconds * 1000))) for _ in range(2))
         best, ceiling = (rate, ceiling) if ok else (best, rate)

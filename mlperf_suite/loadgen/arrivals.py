@@ -35,7 +35,7 @@ def server_schedule(seed: int, rate_qps: float, queries: int) -> npt.NDArray[np.
 def exponential(seed: int, count: int) -> npt.NDArray[np.float64]:
     """The first draws of std::exponential_distribution(1), as 64-bit floats, (count,)."""
     if len(_drawn.get(seed, ())) < count:
-        if len(_drawn) >= _MOST_SEEDS:
+        if len(_drawn) >= _MAX_SEEDS:
             _drawn.clear()
         _drawn[seed] = _draw(seed, count)
     return _drawn[seed][:count]
@@ -43,7 +43,7 @@ def exponential(seed: int, count: int) -> npt.NDArray[np.float64]:
 
 _drawn: dict[int, npt.NDArray[np.float64]] = {}
 """By seed, the most draws that a run needed: those of a shorter one are their beginning."""
-_MOST_SEEDS = 2
+_MAX_SEEDS = 2
 
 
 def _draw(seed: int, count: int) -> npt.NDArray[np.float64]:

@@ -12,7 +12,7 @@ _PATTERNS = ("*.safetensors", "*.bin", "*.pt", "*.gguf")
 """Of weight files; an engine reads those of the first kind that is there."""
 _POINTER = b"version https://git-lfs"
 _LENGTH_BYTES = 8
-_MOST_HEADER_BYTES = 100_000_000
+_MAX_HEADER_BYTES = 100_000_000
 """Of a safetensors file, as its library has it."""
 
 
@@ -58,7 +58,7 @@ def _fault(path: Path) -> str:
         if path.suffix != ".safetensors":
             return "" if size else "empty"
         length = int.from_bytes(start[:_LENGTH_BYTES], "little")
-        if size < _LENGTH_BYTES or length > min(size - _LENGTH_BYTES, _MOST_HEADER_BYTES):
+        if size < _LENGTH_BYTES or length > min(size - _LENGTH_BYTES, _MAX_HEADER_BYTES):
             return "not a whole safetensors file: it ends before its header does"
         file.seek(_LENGTH_BYTES)
         header = file.read(length)

@@ -428,7 +428,7 @@ def _answers_per_s(logs: RunLogs) -> float:
     return queries * samples / max((end - begin) / 1e3, _MIN_LATENCY_S)
 
 
-_MOST_OF_OFFLINE = 1.5
+_MAX_OF_OFFLINE = 1.5
 """In 232 public pairs at most 1.264, and 1.023 without the highest."""
 
 
@@ -441,7 +441,7 @@ _MOST_OF_OFFLINE = 1.5
 def rate_of_offline(result: ResultFacts) -> Verdict:
     """A Server or Interactive rate is at most 1.5 times that of the same system's Offline, which
     has every sample at once."""
-    required = f"at most {_MOST_OF_OFFLINE:g} times Offline's rate"
+    required = f"at most {_MAX_OF_OFFLINE:g} times Offline's rate"
     if result.scenario.name not in SERVER or result.offline is None:
         return verdict(True, "no two rates to compare", required)
     key, unit = result.scenario.metric, result.scenario.metric_unit
@@ -450,7 +450,7 @@ def rate_of_offline(result: ResultFacts) -> Verdict:
     if rate is None or not most or unit != at_once.metric_unit:
         return not_judged("no two rates", required, "a log has no rate, or they have two units")
     found = f"{rate:,.6g} {unit}, {rate / most:.3f} times {most:,.6g} in Offline"
-    return verdict(rate <= _MOST_OF_OFFLINE * most, found, required)
+    return verdict(rate <= _MAX_OF_OFFLINE * most, found, required)
 
 
 @rule(

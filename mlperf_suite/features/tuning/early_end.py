@@ -25,7 +25,7 @@ _SHARE = 0.99
 reference."""
 _MIN_RUNS = 3
 """Runs from which the probe's error is known."""
-_UNKNOWN_ERROR, _LEAST_ERROR = 0.25, 0.05
+_UNKNOWN_ERROR, _MIN_ERROR = 0.25, 0.05
 _LOOKS = 1
 
 
@@ -58,7 +58,7 @@ def leader_of(best: Estimate | None, trials: Sequence[MeasuredTrial], unit: str)
     if len(whole) >= _MIN_RUNS:
         error = statistics.stdev(math.log(rate / probe) for rate, probe in whole)
     rate, probe = max(whole)
-    return Leader(best, probe, rate, max(error, _LEAST_ERROR), unit)
+    return Leader(best, probe, rate, max(error, _MIN_ERROR), unit)
 
 
 def early_end_check(

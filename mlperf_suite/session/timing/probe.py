@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _FIRST_TOKENS = 4
 _BATCHES = (64, 32, 16, 8, 4)
 _MIN_STEPS = 3
-_LEAST_TOKENS, _MOST_TOKENS = 5, 32
+_MIN_TOKENS, _MAX_TOKENS = 5, 32
 _PREFILL_SHARE, _DECODE_SHARE = 0.4, 0.1
 USUAL_BATCH = 32
 """Requests in a step, used to estimate how long a token of an answer takes."""
@@ -79,7 +79,7 @@ def probe(
     large = next(fitting, _BATCHES[-1])
     small = large // 4
     tokens = round(_DECODE_SHARE * budget_s / max(alone.step_s, 1e-6))
-    tokens = min(max(tokens, _LEAST_TOKENS), _MOST_TOKENS)
+    tokens = min(max(tokens, _MIN_TOKENS), _MAX_TOKENS)
     large_timing = time_requests(1, large, tokens)
     small_timing = time_requests(len(prompts) - small, small, tokens)
     if time.monotonic() - start_s < budget_s:
