@@ -1,6 +1,7 @@
 """make setup: which build it installs, on a Python that only writes down what it is asked, what it
 says of a machine before, and what is said where it was not run."""
 
+import json
 import os
 import re
 import shutil
@@ -12,7 +13,7 @@ import pytest
 
 from meta_tests.set_up_runs import copy_of_suite, run_script, write_python
 from meta_tests.suite_runs import ROOT
-from mlperf_suite.assets import _no_bars_in_a_log, own_model_dir
+from mlperf_suite.assets import _no_bars_in_a_log, embedded_model_dir, own_model_dir
 from mlperf_suite.errors import UsageError
 from mlperf_suite.random_models import RANDOM_MODELS
 from scripts.check_machine import NEEDS, Gpu, Machine, look, notes, problems
@@ -156,3 +157,10 @@ def test_a_model_of_the_set_up_is_found_by_its_name(
     for name in ("embedded", *RANDOM_MODELS):
         with pytest.raises(UsageError, match=r"is missing at .* run 'make setup'"):
             own_model_dir(name)
+
+
+def test_the_embedded_models_special_tokens_are_its_own() -> None:
+    """With transformers 5.17 the conversion alone ends a text with <|im_start|>."""
+    tokenizer = json.loads((embedded_model_dir() / "tokenizer_config.json").read_bytes())
+    tokens = [tokenizer[f"{name}_token"] for name in ("bos", "eos", "pad", "unk")]
+    assert tokens == ["<|im_start|>", "<|im_end|>", "<|im_end|>", "<|endoftext|>"]
