@@ -100,6 +100,7 @@ def test_a_node_has_the_files_that_the_node_script_left(tmp_path: Path) -> None:
     assert list(content["scenarios"]) == ["Server", "Offline"]
     for words in ("llama3.1-8b on node-7", "Server: VALID", "Latency p99: 945.20 ms", "1.05 quer"):
         assert words in text
+    assert "  TTFT p99: not reported ms\n" in text
 
 
 def _verdict(status: Status) -> Summary:

@@ -35,8 +35,6 @@ _OFFICIAL = "official"
 CATEGORY = "datacenter"
 """The category of benchmarks that these files cover."""
 
-_TIMES = {"latency": ("p50", "p90"), "ttft": ("p50", "p99"), "tpot": ("p50", "p99")}
-
 
 class EntryFigures(Protocol):
     """The figures of an entry of `scenarios`: of one node's run, or of several nodes'."""
@@ -49,6 +47,12 @@ class EntryFigures(Protocol):
     def tokens_per_sec(self) -> float | None: ...
     @property
     def latency_ms(self) -> Percentiles | None: ...
+    @property
+    def ttft_ms(self) -> Percentiles | None: ...
+    @property
+    def tpot_ms(self) -> Percentiles | None: ...
+    @property
+    def duration_s(self) -> float | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +70,38 @@ def file_part(node: str) -> str:
 
 
 def scenario_json(
+    scenario: str,
     figures: EntryFigures | None,
     reasons: Sequence[str],
-    share: float | None,
+    issued: int | None,
+    answers: int | None,
 ) -> dict[str, Any]:
-    """One entry of `scenarios`. `reasons`: why it is not a valid result. `share`: the answered."""
+    """One entry of `scenarios`; times in ms, None where none were measured.
+
+    `reasons`: why it is not a valid result. `issued`, `answers`: the number of samples that LoadGen
+    issued, and of those that were answered.
+    """
     of: EntryFigures = figures or PerformanceFigures()
     return {
+        "scenario": scenario,
         "valid": not reasons,
         **({"reason": "; ".join(reasons)} if reasons else {}),
         "achieved_qps": of.samples_per_sec,
         "target_qps": of.target_qps,
-        "latency_p99": (of.latency_ms or {}).get("p99"),
+        **{
+            f"{name}_{percentile}": (times or {}).get(percentile)
+            for name, times, percentiles in (
+                ("latency", of.latency_ms, ("p50", "p90", "p99")),
+                ("ttft", of.ttft_ms, ("p50", "p99")),
+                ("tpot", of.tpot_ms, ("p50", "p99")),
+            )
+            for percentile in percentiles
+        },
         "throughput_tokens_per_sec": of.tokens_per_sec,
-        "accuracy": share,
+        "accuracy": answered_share(answers, issued),
+        "total_queries": issued,
+        "successful_queries": answers,
+        "duration_ms": None if of.duration_s is None else of.duration_s * 1e3,
     }
 
 
@@ -129,22 +151,12 @@ def _scenario(result: NodeResult) -> dict[str, Any]:
     if figures is not None and figures.life is not None:
         sample_count = issued_samples(read_detail(result.folder), result.summary.meta.scenario)
         answers = figures.life.requests
-    content = scenario_json(figures, reasons, answered_share(answers, sample_count))
-    passed = result.summary.run.accuracy_passed
-    queries = {"total_queries": sample_count, "successful_queries": answers}
-    more = _more_fields(str(result.summary.meta.scenario), figures or PerformanceFigures())
-    return {**content, **queries, **more, "accuracy_passed": passed, "run": result.folder.name}
-
-
-def _more_fields(scenario: str, figures: PerformanceFigures) -> dict[str, Any]:
-    """What the coordinator also reads of a scenario: times in ms, None where none were measured."""
-    times = {
-        f"{name}_{percentile}": (getattr(figures, f"{name}_ms") or {}).get(percentile)
-        for name, percentiles in _TIMES.items()
-        for percentile in percentiles
+    scenario = str(result.summary.meta.scenario)
+    return {
+        **scenario_json(scenario, figures, reasons, sample_count, answers),
+        "accuracy_passed": result.summary.run.accuracy_passed,
+        "run": result.folder.name,
     }
-    duration_ms = None if figures.duration_s is None else figures.duration_s * 1e3
-    return {"scenario": scenario, **times, "duration_ms": duration_ms}
 
 
 def _text(content: Mapping[str, Any]) -> str:
@@ -168,6 +180,7 @@ def _text(content: Mapping[str, Any]) -> str:
             f"  Achieved: {_number(entry['achieved_qps'])} {rate}, "
             f"target {_number(entry['target_qps'])}",
             f"  Latency p99: {_number(entry['latency_p99'])} ms",
+            *(f"  {of.upper()} p99: {_number(entry[f'{of}_p99'])} ms" for of in ("ttft", "tpot")),
             f"  Throughput: {_number(entry['throughput_tokens_per_sec'])} tokens/s",
             f"  Accuracy (share of queries answered): {_number(entry['accuracy'], 4)}",
         ]

@@ -160,19 +160,28 @@ def test_the_files_of_before_have_their_fields(tmp_path: Path) -> None:
     paths = write_aggregate(tmp_path, aggregate)
     assert [path.name for path in paths] == ["aggregate.json", "aggregated_datacenter_results.json"]
     old = json.loads(paths[1].read_text())
-    assert set(old) == {"benchmark_info", "scenarios", "nodes"}
+    assert set(old) == {"benchmark_info", "scenarios", "node_results", "nodes"}
+    assert old["node_results"] == old["nodes"]
     info = old["benchmark_info"]
+    assert (info["successful_nodes"], info["failed_nodes"]) == (["node-a", "node-b"], [])
+    assert info["total_time_seconds"] == aggregate.span_s
     assert (info["benchmark"], info["timestamp"]) == ("llama3.1-8b", "20261120_101500")
     server, off = old["scenarios"]["Server"], old["scenarios"]["Offline"]
     scenario = aggregate.scenarios[0]
-    assert scenario.latency_ms is not None
+    assert scenario.latency_ms and scenario.ttft_ms and scenario.tpot_ms
+    times = ("latency", scenario.latency_ms), ("ttft", scenario.ttft_ms), ("tpot", scenario.tpot_ms)
     assert server == {
+        "scenario": "Server",
         "valid": True,
         "achieved_qps": 20.0,
         "target_qps": 22.0,
-        "latency_p99": scenario.latency_ms["p99"],
+        **{f"{name}_{p}": of[p] for name, of in times for p in ("p50", "p99")},
+        "latency_p90": scenario.latency_ms["p90"],
         "throughput_tokens_per_sec": 2000.75,
         "accuracy": 1.0,
+        "total_queries": 140,
+        "successful_queries": 140,
+        "duration_ms": (scenario.duration_s or 0) * 1e3,
         "label": LABEL,
     }
     assert (off["achieved_qps"], off["throughput_tokens_per_sec"]) == (20.0, 2000.75)

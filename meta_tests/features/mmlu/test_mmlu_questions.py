@@ -146,7 +146,8 @@ def test_a_limit_is_a_total_spread_evenly(sizes: list[int], limit: int | None) -
         s: (Question("?", ("a", "b", "c", "d"), 0),) * n
         for s, n in zip(SUBJECTS, sizes, strict=False)
     }
-    counts = {s: len(r) for s, r in Mmlu("made up", {}, questions).selection(limit).items()}
+    data = Mmlu("made up", {}, questions)
+    counts = {s: len(r) for s, r in data.selection(limit).items()}
     assert sum(counts.values()) == min(limit or sum(sizes), sum(sizes))
     assert 0 not in counts.values()
     for subject, questions_of in questions.items():
@@ -155,6 +156,9 @@ def test_a_limit_is_a_total_spread_evenly(sizes: list[int], limit: int | None) -
         # A subject that has questions left has as many as any other, less one at most.
         if count < len(questions_of):
             assert count >= max(counts.values()) - 1
+    first = [(s, n) for s, numbers in data.selection(limit, "first").items() for n in numbers]
+    everything = [(s, n) for s, of in sorted(questions.items()) for n in range(len(of))]
+    assert first == everything[:limit]
 
 
 def test_the_fingerprint_changes_with_the_content() -> None:

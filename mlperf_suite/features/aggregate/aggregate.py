@@ -59,7 +59,8 @@ class AggregateNode:
 
     `share`: of the total tokens/s. `reasons`: why its run is not a valid result. `requests` and
     `tokens`: counts of its answers. `accuracy_passed`: the verdict of the accuracy rules on its
-    accuracy run, None if there is none. `hardware`: in words.
+    accuracy run, None if there is none. `hardware`: in words. `issued`: the number of samples that
+    LoadGen issued.
     """
 
     node: str
@@ -80,6 +81,7 @@ class AggregateNode:
     tpot_ms: Percentiles | None = None
     accuracy_passed: bool | None = None
     hardware: str = ""
+    issued: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,7 @@ class ScenarioFigures:
     """A scenario on all nodes. Sums: `tokens_per_sec`, `samples_per_sec`, `requests`, `tokens`, and
     `target_qps` if queries were sent at a rate; None if a node does not report one. Pooled over the
     requests of all nodes: `latency_ms`, `ttft_ms`, `tpot_ms`; None if LoadGen reports none.
+    `issued`: the number of samples that the LoadGens issued. `duration_s`: the longest of the runs.
 
     `valid`: whether each node's own run is a valid result; `reasons`: why not. `notes`: sentences.
     """
@@ -137,13 +140,16 @@ class ScenarioFigures:
     slowest: SlowestNode | None = None
     scaling: Scaling | None = None
     notes: tuple[str, ...] = ()
+    issued: int = 0
+    duration_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
     """The content of aggregate.json. `marks`: marks of the runs themselves, such as a stand-in
-    engine. `nodes`: names, in the given order. `notes`: sentences on differences between nodes and
-    on what could not be compared."""
+    engine. `nodes`: names, in the given order. `span_s`: from the first start of a run to the last
+    end, None if a run does not say. `notes`: sentences on differences between nodes and on what
+    could not be compared."""
 
     schema_version: int = SCHEMA_VERSION
     label: str = LABEL
@@ -162,6 +168,7 @@ class Aggregate:
     nodes: tuple[str, ...] = ()
     scenarios: tuple[ScenarioFigures, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    span_s: float | None = None
 
     @classmethod
     def read(cls, content: object) -> Aggregate:
@@ -212,7 +219,19 @@ def aggregate_runs(
             for of in by_scenario.values()
         ),
         notes=tuple(notes_of(runs)),
+        span_s=_span_s(runs),
     )
+
+
+def _span_s(runs: Sequence[NodeRun]) -> float | None:
+    """From the first start to the last end of these runs, in s; None if one does not say."""
+    metas = [run.summary.meta for run in runs]
+    try:
+        ends = [datetime.fromisoformat(meta.ended or "") for meta in metas]
+        starts = [datetime.fromisoformat(meta.started or "") for meta in metas]
+        return (max(ends) - min(starts)).total_seconds()
+    except (ValueError, TypeError):  # No date, or one without its time zone.
+        return None
 
 
 def _words(value: str | None) -> str | None:
@@ -243,6 +262,8 @@ def _scenario(runs: Sequence[NodeRun], alone: Sequence[NodeRun]) -> ScenarioFigu
         requests=requests,
         tokens=sum(of.tokens for of in times),
         answered=answered_share(requests, sum(sample_counts)),
+        issued=sum(sample_counts),
+        duration_s=max(filter(None, (of.duration_s for of in figures)), default=None),
         latency_ms=pooled([of.latency_ms for of in times]),
         ttft_ms=pooled([of.ttft_ms for of in times]),
         tpot_ms=pooled([of.tpot_ms for of in times]),
@@ -292,6 +313,7 @@ def _node(
         figures.tpot_ms,
         run.summary.run.accuracy_passed,
         hardware_of(run),
+        sample_count,
     )
 
 

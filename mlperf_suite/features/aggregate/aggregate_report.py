@@ -273,14 +273,15 @@ OLD_JSON = "aggregated_datacenter_results.json"
 
 
 def old_json(aggregate: Aggregate) -> dict[str, Any]:
-    """The content of aggregated_datacenter_results.json; `nodes` has each node's own file's
-    content."""
+    """The content of aggregated_datacenter_results.json. `node_results`, which its coordinator
+    wrote, and `nodes` have the scenarios of each node as in its own file. No node is among
+    `failed_nodes`: a run that failed is part of no aggregate."""
     timestamp = datetime.fromisoformat(aggregate.made) if aggregate.made else None
     of_nodes: dict[str, dict[str, Any]] = {node: {"scenarios": {}} for node in aggregate.nodes}
     for scenario in aggregate.scenarios:
         for row in scenario.nodes:
             of_nodes[row.node]["scenarios"][scenario.scenario] = {
-                **scenario_json(row, row.reasons, row.answered),
+                **scenario_json(scenario.scenario, row, row.reasons, row.issued, row.requests),
                 "accuracy_passed": row.accuracy_passed,
                 "run": row.run,
             }
@@ -292,12 +293,19 @@ def old_json(aggregate: Aggregate) -> dict[str, Any]:
             "round": aggregate.round,
             "profile": aggregate.profile,
             "label": "; ".join((aggregate.label, *aggregate.marks)),
+            "total_time_seconds": aggregate.span_s,
+            "successful_nodes": aggregate.nodes,
+            "failed_nodes": [],
             "total_nodes": len(aggregate.nodes),
         },
         "scenarios": {
-            of.scenario: {**scenario_json(of, of.reasons, of.answered), "label": aggregate.label}
+            of.scenario: {
+                **scenario_json(of.scenario, of, of.reasons, of.issued, of.requests),
+                "label": aggregate.label,
+            }
             for of in aggregate.scenarios
         },
+        "node_results": of_nodes,
         "nodes": of_nodes,
     }
 

@@ -61,7 +61,8 @@ class MmluKind(RunKind[MmluKey]):
 
         own = settings.feature_options
         data = load_mmlu(own["mmlu_data"], settings.token)
-        return MmluTask(data, data.shots(own["mmlu_shots"]), data.selection(own["mmlu_limit"]))
+        selection = data.selection(own["mmlu_limit"], own["mmlu_subset"])
+        return MmluTask(data, data.shots(own["mmlu_shots"]), selection)
 
     def meta(self, key: MmluKey, session: Session) -> dict[str, Any]:
         task: MmluTask = session.inputs.of_kind(self.name)

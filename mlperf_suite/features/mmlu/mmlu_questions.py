@@ -25,6 +25,7 @@ LETTERS = ("A", "B", "C", "D")
 CHANCE = 25.0
 """The score of random guessing, in percent."""
 STANDARD_SHOTS = 5
+SUBSETS = ("spread", "first")
 
 DOMAINS: Mapping[str, tuple[str, ...]] = {
     "STEM": (
@@ -115,11 +116,12 @@ class Mmlu:
             )
         return count
 
-    def selection(self, limit: int | None) -> dict[str, range]:
+    def selection(self, limit: int | None, subset: str = "spread") -> dict[str, range]:
         """The numbers of the questions to score, by subject; None means all.
 
-        `limit` is a total, spread evenly: no subject has more than one question more than another
-        that still has some left. The first questions of each subject are taken.
+        `limit` is a total. `subset`: `spread` takes no more than one question more of a subject
+        than of another that still has some left; `first` takes all of a subject, in the order of
+        their names, before the next. The first questions of each subject are taken.
         """
         sizes = {subject: len(self.test[subject]) for subject in sorted(self.test)}
         if limit is None or limit >= sum(sizes.values()):
@@ -128,9 +130,9 @@ class Mmlu:
         rest = limit
         while rest:
             open_subjects = [s for s in sizes if counts[s] < sizes[s]]
-            share = max(1, rest // len(open_subjects))
+            share = rest if subset == "first" else max(1, rest // len(open_subjects))
             for subject in open_subjects[:rest]:
-                more = min(share, sizes[subject] - counts[subject])
+                more = min(share, rest, sizes[subject] - counts[subject])
                 counts[subject] += more
                 rest -= more
         return {subject: range(count) for subject, count in counts.items() if count}

@@ -2,12 +2,13 @@
 
 from functools import partial
 
-from mlperf_suite.features.mmlu.mmlu_questions import HUB_REPOSITORY, STANDARD_SHOTS
+from mlperf_suite.features.mmlu.mmlu_questions import HUB_REPOSITORY, STANDARD_SHOTS, SUBSETS
 from mlperf_suite.option_specs import (
     COUNT_OR_AUTO,
     OptionSpec,
     Values,
     checked,
+    choice,
     name_or_path,
     switch,
 )
@@ -32,12 +33,20 @@ OPTIONS = {
         data_of="MMLU",
     ),
     "mmlu_limit": _option(
-        "total number of MMLU questions, spread evenly over the subjects; auto uses all",
+        "total number of MMLU questions, chosen as --mmlu-subset says; auto uses all",
         COUNT_OR_AUTO,
         "auto",
         identifies="mmlu",
         reported_as="questions",
         legacy_flags=("--total-limit",),
+    ),
+    "mmlu_subset": _option(
+        "the questions that --mmlu-limit leaves: spread evenly over the subjects, or the first in "
+        "the order of the subjects' names, as mmlu.py took them",
+        choice(*SUBSETS),
+        "spread",
+        identifies="mmlu",
+        reported_as="choice of questions",
     ),
     "mmlu_shots": _option(
         f"number of worked examples before each MMLU question; {STANDARD_SHOTS} by default, 1 with "
