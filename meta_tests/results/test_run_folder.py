@@ -185,6 +185,18 @@ def test_the_tenth_run_of_a_second_is_newer_than_the_second(tmp_path: Path) -> N
     assert run_folders(tmp_path) == folders[::-1]
 
 
+def test_runs_are_in_the_order_of_instants_whatever_the_clock_of_each_said(tmp_path: Path) -> None:
+    """As where clocks go back, and where a container beside the host has another time zone."""
+    starts = ["2026-10-25T02:50:00+02:00", "2026-10-25T02:10:00+01:00", "2026-10-25T01:20:00+00:00"]
+    folders = []
+    for start in starts:
+        folder = RunFolder(tmp_path, "mmlu", None, datetime.fromisoformat(start))
+        folder.write("summary.json", {"schema_version": 6, "meta": {"started": start}})
+        folders.append(folder.path)
+    assert folders != sorted(folders)
+    assert run_folders(tmp_path) == folders[::-1]
+
+
 def run_of(results_dir: Path, hour: int, status: str | None = "complete") -> RunFolder:
     """A run that ended, or with a status of its own; None: without a summary."""
     folder = RunFolder(results_dir, "mmlu", None, NOW.replace(hour=hour))

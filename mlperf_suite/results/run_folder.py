@@ -17,6 +17,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from mlperf_suite import strict_json
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import CURVE, SCENARIOS
@@ -26,6 +28,7 @@ from mlperf_suite.results.schema import UNKNOWN, RepeatFigures, Summary, version
 from mlperf_suite.secrets import scrub
 from mlperf_suite.untrusted_files import open_regular
 
+_TIME = "%Y%m%d-%H%M%S"
 SUMMARY_JSON, CONFIG_JSON = "summary.json", "config.json"
 CHECKSUMS_JSON = "checksums.json"
 PEAK_FOLDER = "PeakQps"
@@ -81,19 +84,27 @@ _RUN_NAME = re.compile(
 )
 
 
-def check_writable(results_dir: Path) -> None:
-    """Write to the results folder, or to the one in which it is to be created; leave nothing there.
+def check_writable(folder: Path, option: str = "--results-dir") -> None:
+    """Write to a folder of an option, or to the one in which it is to be created; leave nothing
+    there.
 
     Raises UsageError if that fails.
     """
     try:
-        folder = next(p for p in (results_dir, *results_dir.absolute().parents) if p.exists())
-        with tempfile.TemporaryFile(dir=folder):
+        existing = next(p for p in (folder, *folder.absolute().parents) if p.exists())
+        with tempfile.TemporaryFile(dir=existing):
             return
     except OSError as error:
-        raise UsageError(
-            f"--results-dir {results_dir}: cannot be written: {error.strerror}"
+        raise UsageError.for_option(
+            option, folder, f"cannot be written: {error.strerror}"
         ) from error
+
+
+def check_new(folder: Path, option: str) -> None:
+    """Raise UsageError if a folder exists and has anything in it, or cannot be made."""
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UsageError.for_option(option, folder, "already exists; choose a new folder")
+    check_writable(folder, option)
 
 
 @contextlib.contextmanager
@@ -194,7 +205,7 @@ class RunFolder:
     ) -> None:
         self.kind = f"{benchmark}-{scenario.lower()}" if scenario else benchmark
         self.kind += _BY_CLIENT if by_client else ""
-        name = f"{start:%Y%m%d-%H%M%S}-{self.kind}"
+        name = f"{start:{_TIME}}-{self.kind}"
         for number in range(1, 1000):
             self.path = results_dir / (name if number == 1 else f"{name}-{number}")
             with contextlib.suppress(FileExistsError):
@@ -259,9 +270,9 @@ class RunFolder:
         A run whose summary cannot be read may be another session's that goes on. What cannot be
         removed stays: that is no fault of this run.
         """
-        kept_paths = {Path(os.path.realpath(path)) for path in keep}
+        kept_paths, own_age = {Path(os.path.realpath(path)) for path in keep}, _age(self.path)
         for folder in run_folders(self.path.parent):
-            if _kind(folder) != self.kind or _age(folder) >= _age(self.path):
+            if _kind(folder) != self.kind or _age(folder) >= own_age:
                 continue
             summary = read_summary(folder)
             goes_on = summary is None or summary.meta.status == "running"
@@ -339,11 +350,32 @@ def run_folders(results_dir: Path) -> list[Path]:
     return sorted((p for p in folders if _RUN_NAME.fullmatch(p.name)), key=_age, reverse=True)
 
 
-def _age(folder: Path) -> tuple[str, int]:
-    """Where its name stands in time: of those of one second, the tenth comes after the second."""
+class _StartedRun(msgspec.Struct):
+    """The part of summary.json that dates a run."""
+
+    class _Meta(msgspec.Struct):
+        started: datetime
+
+    meta: _Meta
+
+
+def _age(folder: Path) -> tuple[int, str, int]:
+    """A run's place in time: the instant of its start, since names have the local time of whoever
+    ran it. Of those of one second, the tenth comes after the second."""
     name = _RUN_NAME.fullmatch(folder.name)
     assert name is not None
-    return folder.name[: name.end("kind")], int(name["number"] or 1)
+    return _instant(folder), folder.name[: name.end("kind")], int(name["number"] or 1)
+
+
+def _instant(folder: Path) -> int:
+    """A run's start in s since 1970; that in its name, taken as local time, without a summary."""
+    with contextlib.suppress(OSError, msgspec.MsgspecError):
+        with open_regular(folder / SUMMARY_JSON) as file:
+            started = msgspec.json.decode(file.read(), type=_StartedRun).meta.started
+        return int(started.timestamp())
+    with contextlib.suppress(ValueError, OverflowError):
+        return int(datetime.strptime(folder.name[:15], _TIME).timestamp())
+    return 0
 
 
 def _kind(folder: Path) -> str | None:

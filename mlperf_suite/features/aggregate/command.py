@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mlperf_suite.commands import Subcommand, refuse, say
-from mlperf_suite.errors import RefusedError, UsageError
+from mlperf_suite.errors import RefusedError
+from mlperf_suite.results.run_folder import check_new
 
 
 def _add_options(parser: ArgumentParser) -> None:
@@ -48,8 +49,7 @@ def _run(arguments: Namespace) -> int:
 
     time = datetime.now(UTC).astimezone()
     out: Path = arguments.out or Path(f"aggregate-{time:%Y%m%d-%H%M%S}")
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise UsageError.for_option("--out", out, "already exists; choose a new folder")
+    check_new(out, "--out")
     try:
         aggregate = aggregate_runs(arguments.runs, time, arguments.one)
     except RefusedError as error:

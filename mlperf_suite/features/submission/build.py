@@ -65,7 +65,7 @@ from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.judging.reading import read_scores
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, COMPARED
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, read_logs
-from mlperf_suite.results.run_folder import ENDED, file_sha256, write_json
+from mlperf_suite.results.run_folder import ENDED, check_new, file_sha256, write_json
 from mlperf_suite.rules.accuracy_files import ACCURACY_TXT
 from mlperf_suite.rules.audit_rules import PART_III
 from mlperf_suite.rules.facts import Division
@@ -135,8 +135,7 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
             "(it names a folder)"
         )
     out = request.out.absolute()
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"--out {request.out}: already exists; choose a new folder")
+    check_new(request.out, "--out")
     of_client = [path for path in request.results if is_of_client(path)]
     # results/latest is a second name for a folder beside it.
     folders = dict.fromkeys(p.resolve() for p in request.results if p not in of_client)

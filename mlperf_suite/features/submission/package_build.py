@@ -27,6 +27,7 @@ from mlperf_suite.features.submission.package_writer import (
     PackageWriter,
     known_of_warmup,
 )
+from mlperf_suite.results.run_folder import check_writable
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
 _FOLDERS = ("organization", "submission_id", "implementation")
@@ -59,6 +60,7 @@ def build_package(request: PackageRequest) -> Package:
     Raises UsageError for an invalid request, RefusedError with every reason, one line each, for
     results that cannot be packaged and facts that are missing.
     """
+    check_writable(request.out, "--out")
     out, facts = request.out.absolute(), read_facts(request.facts)
     points, reasons = read_points(request.results)
     reasons += [*facts.missing(), *_wrong(facts)]

@@ -37,6 +37,7 @@ from mlperf_suite.features.tuning.tuning_result import (
     contributions_of,
     gain_of,
 )
+from mlperf_suite.results.run_folder import check_writable
 from mlperf_suite.rules.verdict import figure_words
 
 _TRIALS, _PAIRS, _AROUND, _LOCK = "trials.jsonl", "pairs.jsonl", "around.jsonl", ".lock"
@@ -57,6 +58,7 @@ def tune(request: TuningRequest, say: Callable[[str], None]) -> TuningResult:
     Runs of an interrupted tuning in the folder count. Raises UsageError if another tuning uses the
     folder, its trials are of another space, or the default itself does not run.
     """
+    check_writable(request.out, "--out")
     request.out.mkdir(parents=True, exist_ok=True)
     written = (*OF_RUNS, SERVER_OUTPUT)
     with _lock(request.out), terminated_like_interrupted():
