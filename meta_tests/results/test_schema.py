@@ -223,10 +223,11 @@ def test_a_results_status(result: Result) -> None:
     assert _status(result) == ("invalid", None)
     search.outcome = PeakSearch((), 3.5)
     assert _status(result) == ("complete", None)
+    search.outcome, search.failure = None, "interrupted"
+    assert _status(result) == ("complete", "peak search: interrupted")
+    assert _status(replace(result, runs={})) == ("failed", "interrupted")
     result.cut_short = "the session ended"
     assert _status(result) == ("failed", "the session ended")
-    search.failure = "a rate died"
-    assert _status(result) == ("failed", "a rate died")
     result.runs["performance"] = RunRecord(failure="the engine died")
     assert _status(result) == ("failed", "the engine died")
 

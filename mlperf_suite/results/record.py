@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario
@@ -50,9 +50,11 @@ class ResultPart(Protocol):
     """A part of a result beside its runs. `failure`: why it failed, or None.
 
     `complete`: whether it ended. `spoiled`: whether what it found makes the result invalid.
+    `optional`: whether the runs beside it stand without it, so that its failure is not theirs.
     """
 
     failure: str | None
+    optional: ClassVar[bool]
 
     @property
     def complete(self) -> bool: ...
@@ -86,9 +88,16 @@ class Result:
         return self.benchmark.id, self.scenario.name
 
     @property
+    def decisive_parts(self) -> list[ResultPart]:
+        """The parts without which the result is not whole: beside runs, optional ones that failed
+        are not among them."""
+        parts = self.parts.values()
+        return [part for part in parts if not (self.runs and part.optional and part.failure)]
+
+    @property
     def failure(self) -> str | None:
         """Why a run or part of this result failed or was not made or written, or None."""
-        attempts: tuple[RunRecord | ResultPart, ...] = (*self.runs.values(), *self.parts.values())
+        attempts: list[RunRecord | ResultPart] = [*self.runs.values(), *self.decisive_parts]
         died = next((made.failure for made in attempts if made.failure), None)
         return died or self.cut_short or self.unwritten
 
@@ -149,7 +158,7 @@ def _status(result: Result, unfinished: set[Mode]) -> str:
     that holds), or complete."""
     if result.failure is not None:
         return "failed"
-    parts = result.parts.values()
+    parts = result.decisive_parts
     if unfinished or not all(part.complete for part in parts) or not (result.verdicts or parts):
         return "running"
     is_lost = any(part.spoiled for part in parts)

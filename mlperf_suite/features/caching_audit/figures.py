@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from mlperf_suite.features.caching_audit.block_times import Finding
 from mlperf_suite.results.schema import Summary
@@ -43,6 +44,7 @@ class CachingPart:
 
     figures: CachingFigures | None = None
     failure: str | None = None
+    optional: ClassVar[bool] = False
     complete: bool = True
     spoiled: bool = False
 

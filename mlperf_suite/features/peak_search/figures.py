@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from mlperf_suite.loadgen.load_plan import Shortened
 from mlperf_suite.results.schema import GOODPUT, Summary
@@ -111,6 +112,7 @@ class PeakSearch:
 class SearchPart:
     """A peak search: its outcome, or why it failed; neither while it runs."""
 
+    optional: ClassVar[bool] = True
     outcome: PeakSearch | None = None
     failure: str | None = None
 
@@ -124,7 +126,8 @@ class SearchPart:
 
     def summed_up(self, summary: Summary) -> Summary:
         if self.outcome is None:
-            return summary
+            reason = summary.meta.reason or (self.failure and f"peak search: {self.failure}")
+            return replace(summary, meta=replace(summary.meta, reason=reason))
         return replace(summary, parts={**summary.parts, PART: self.outcome.figures})
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 from mlperf_suite.engines.protocol import ServerView
 from mlperf_suite.results.schema import Summary
@@ -161,6 +161,7 @@ class CurveRecord:
 
     figures: CurveFigures = field(default_factory=partial(CurveFigures, ""))
     failure: str | None = None
+    optional: ClassVar[bool] = False
     complete: bool = False
 
     @property
