@@ -81,7 +81,7 @@ class Progress:
         if reasons:
             terminalreporter.section("skipped")
         for reason, count in reasons.most_common():
-            terminalreporter.write_line(f"{count:>4} {'test ' if count == 1 else 'tests'} {reason}")
+            terminalreporter.write_line(f"{count:>4} {'test' if count == 1 else 'tests'}: {reason}")
 
 
 def _reason(report: pytest.TestReport) -> str:
