@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import gc
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -144,20 +145,24 @@ def test_any_target_takes(tmp_path: Path, qps: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("scenario", "old", "new", "message"),
     [
-        (lambda text: text.replace(" = ", "="), "effective_min_duration_ms: asked 100, found 60"),
-        (lambda text: text + "*.Server.ttft_latency = 9000\n", "requested_server_ttft_latency: as"),
+        ("Offline", " = ", "=", "effective_min_duration_ms: asked 100, found 60"),
+        ("Interactive", r"\Z", "*.Server.ttft_latency = 9\n", "requested_server_ttft_latency: as"),
     ],
-    ids=["spaces", "limits"],
 )
 def test_a_user_conf_that_did_not_take_fails_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[str], str], message: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    scenario: str,
+    old: str,
+    new: str,
+    message: str,
 ) -> None:
     text_of = LoadPlan.user_conf_text
-    monkeypatch.setattr(LoadPlan, "user_conf_text", lambda plan: change(text_of(plan)))
+    monkeypatch.setattr(LoadPlan, "user_conf_text", lambda plan: re.sub(old, new, text_of(plan)))
     with pytest.raises(RunError, match=message):
-        run(a_plan("Interactive"), stand_in(), tmp_path)
+        run(a_plan(scenario), stand_in(), tmp_path)
     monkeypatch.undo()
     plan = a_plan()
     for key, value in (("effective_target_qps", 201.0), ("effective_no_such_setting", 1)):
