@@ -2,9 +2,9 @@
 
 STAND_IN is JSON: `answers`, for each query of the session what it is answered with (the last one
 holds on), `delays_s` likewise, `fail_after` as StandInEngine's, `load_error` for an engine that
-does not load, `crash` for one that meets an error nobody foresaw, `marker` a file that is made at
-the first query, `log` what the engine writes to its log, `replace_by_file` a folder that a file takes the place of at that moment,
-`most_qps` the queries/s above which an answer takes 13 s.
+does not load, `crash` for one that meets an error nobody foresaw, `log` what the engine writes to
+its log, `marker` a file that is made at the first query, `replace_by_file` a folder that a file
+takes the place of at that moment, `most_qps` the queries/s above which an answer takes 13 s.
 """
 
 import json

@@ -140,9 +140,7 @@ def needing(name: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", [feature.name for feature in features()])
-def test_without_a_feature_everything_else_is_collected(
-    without_features: Path, name: str
-) -> None:
+def test_without_a_feature_everything_else_is_collected(without_features: Path, name: str) -> None:
     """Those that need it go with it."""
     gone, place = needing(name), "mlperf_suite/features"
     links = [without_features / place / f.name for f in features() if f.name not in gone]
