@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import meta_tests.without_torch  # noqa: F401 - before anything imports transformers
 from mlperf_suite import benchmarks
 
 benchmarks.__path__.append(str(Path(__file__).parent / "added_benchmark"))

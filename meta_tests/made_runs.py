@@ -108,17 +108,16 @@ def stream_figures(tpot_ms: float = 8.0, later_ms: float | None = 9.0) -> Stream
     return StreamFigures(84, tokens, tokens, 0, {"p99": tpot_ms}, later)
 
 
+_MADE_BY = {"file": "made.cc", "line_no": 1, "pid": 1, "tid": 1}
+
+
 def line(
     key: str, value: object, *, ms: float = 0.1, error: bool = False, warning: bool = False
 ) -> str:
     """One line of a detail log."""
-    marks = json.dumps({"is_error": error, "is_warning": warning})[1:-1]
-    return (
-        f':::MLLOG {{"key": {json.dumps(key)}, "value": {json.dumps(value)}, '
-        f'"time_ms": {json.dumps(ms)}, "namespace": "mlperf::logging", '
-        f'"event_type": "POINT_IN_TIME", "metadata": {{{marks}, '
-        '"file": "made.cc", "line_no": 1, "pid": 1, "tid": 1}}'
-    )
+    metadata = {"is_error": error, "is_warning": warning} | _MADE_BY
+    kind = {"namespace": "mlperf::logging", "event_type": "POINT_IN_TIME", "metadata": metadata}
+    return f":::MLLOG {json.dumps({'key': key, 'value': value, 'time_ms': ms} | kind)}"
 
 
 def audit_of(benchmark: Benchmark, mode: Mode) -> Audit | None:
@@ -685,11 +684,12 @@ class MadeRun:
     def _caching_facts(self) -> Caching:
         """The blocks, each with the run's own entries and lines in its log."""
         blocks = []
+        lines = {key: line(key, value) for key, value in self.entries.items()}
         for block in self.caching:
             times = (SAME if block.kind == "same" else MIX).of(AT_ONCE).effective
-            entries = {**self.entries, **times, **block.entries}
-            lines = [line(key, value) for key, value in entries.items()]
-            text = "\n".join([lines[0], *self.broken_lines, *lines[1:]])
+            own = {key: line(key, value) for key, value in (times | block.entries).items()}
+            first, *rest = (lines | own).values()
+            text = "\n".join([first, *self.broken_lines, *rest])
             answers = AccuracyLog(
                 tuple(LoggedSample(i, tokens) for i, tokens in block.answers), self.accuracy_damage
             )

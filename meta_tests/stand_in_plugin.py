@@ -2,9 +2,9 @@
 
 STAND_IN is JSON: `answers`, for each query of the session what it is answered with (the last one
 holds on), `delays_s` likewise, `fail_after` as StandInEngine's, `load_error` for an engine that
-does not load, `crash` for one that meets an error nobody foresaw, `marker` a file that is made at
-the first query, `replace_by_file` a folder that a file takes the place of at that moment,
-`most_qps` the queries/s above which an answer takes 13 s.
+does not load, `crash` for one that meets an error nobody foresaw, `log` what the engine writes to
+its log, `marker` a file that is made at the first query, `replace_by_file` a folder that a file
+takes the place of at that moment, `most_qps` the queries/s above which an answer takes 13 s.
 """
 
 import json
@@ -23,6 +23,7 @@ from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.datasets.media import identity_of
 from mlperf_suite.engines.protocol import Listener, RequestList
 from mlperf_suite.errors import EngineError
+from mlperf_suite.session.engine_source import EngineRequest
 from mlperf_suite.session.inputs import Inputs
 
 Answers = dict[tuple[int, ...], list[int]]
@@ -73,8 +74,10 @@ class VaryingEngine(StandInEngine):
             Path(marker).touch()
 
 
-def pytest_mlperf_load_engine(inputs: Inputs) -> StandInEngine:
+def pytest_mlperf_load_engine(inputs: Inputs, request: EngineRequest) -> StandInEngine:
     options = json.loads(os.environ.get("STAND_IN", "{}"))
+    if "log" in options:
+        request.log_file.write_text(options["log"])
     if "load_error" in options:
         raise EngineError(options["load_error"])
     if "crash" in options:

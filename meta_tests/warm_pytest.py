@@ -71,15 +71,17 @@ def can_be_forked(arguments: Sequence[str]) -> bool:
 
 class WarmSession:
     """`pytest` under way in the suite's folder, in a process group of its own; asked and waited for
-    as a subprocess.Popen."""
+    as a subprocess.Popen. `output`: where it prints, in place of a file of its own."""
 
-    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, arguments: Sequence[str], environment: Mapping[str, str], output: str = ""
+    ) -> None:
         self.returncode: int | None = None
         self._output = tempfile.NamedTemporaryFile()  # noqa: SIM115 - closed when it has ended
         self._connection = socket.socket(socket.AF_UNIX)
         with _STARTS:
             self._connection.connect(_start())
-        task = [list(arguments), dict(environment), self._output.name]
+        task = [list(arguments), dict(environment), output or self._output.name]
         self._connection.sendall(json.dumps(task).encode() + b"\n")
         self._answer = self._connection.makefile()
         self.pid = int(self._answer.readline())

@@ -54,30 +54,6 @@ def test_the_one_with_the_fewest_outstanding_tokens_is_found_whatever_came_befor
             router.give_back(*out.pop(row % len(out)))
 
 
-def test_a_replica_that_nothing_happens_to_is_not_forgotten() -> None:
-    router = Router([8, 8])
-    router.give(1, 1)
-    for _ in range(1000):
-        router.give(0, 100)
-        router.give_back(0, 100)
-    router.give(0, 100)
-    assert router.take(10) == 1
-
-
-@given(st.integers(1, 300), st.integers(1, 7), routings)
-def test_requests_that_are_alike_are_spread_evenly(
-    requests: int, count: int, routing: ReplicaRouting
-) -> None:
-    router = Router([requests] * count, routing)
-    for _ in range(requests):
-        router.take(100)
-    assert max(router.requests) - min(router.requests) <= 1
-    for place, taken in enumerate([*router.requests]):
-        for _ in range(taken):
-            router.give_back(place, 100)
-    assert router.requests == router.tokens == [0] * count
-
-
 def test_what_is_kept_of_the_past_is_bounded_however_many_requests_end_in_a_row() -> None:
     """Else each answer of Offline costs more the more were given out before it."""
     router = Router([2000] * 8)

@@ -4,10 +4,11 @@ import contextlib
 import dataclasses
 import gc
 import json
+import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -42,7 +43,7 @@ from mlperf_suite.errors import EngineError, RunError, UsageError
 from mlperf_suite.loadgen import runner, sut
 from mlperf_suite.loadgen.load_plan import LIMIT_KEYS, PERFORMANCE_SAMPLES_KEY, LoadPlan, Shortened
 from mlperf_suite.loadgen.runner import LoadRun, Progress, abandoned, check_round, run_loadgen
-from mlperf_suite.loadgen.sut import Requests, Sut
+from mlperf_suite.loadgen.sut import Sut
 
 # Settings
 
@@ -144,20 +145,24 @@ def test_any_target_takes(tmp_path: Path, qps: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("scenario", "old", "new", "message"),
     [
-        (lambda text: text.replace(" = ", "="), "effective_min_duration_ms: asked 100, found 60"),
-        (lambda text: text + "*.Server.ttft_latency = 9000\n", "requested_server_ttft_latency: as"),
+        ("Offline", " = ", "=", "effective_min_duration_ms: asked 100, found 60"),
+        ("Interactive", r"\Z", "*.Server.ttft_latency = 9\n", "requested_server_ttft_latency: as"),
     ],
-    ids=["spaces", "limits"],
 )
 def test_a_user_conf_that_did_not_take_fails_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[str], str], message: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    scenario: str,
+    old: str,
+    new: str,
+    message: str,
 ) -> None:
     text_of = LoadPlan.user_conf_text
-    monkeypatch.setattr(LoadPlan, "user_conf_text", lambda plan: change(text_of(plan)))
+    monkeypatch.setattr(LoadPlan, "user_conf_text", lambda plan: re.sub(old, new, text_of(plan)))
     with pytest.raises(RunError, match=message):
-        run(a_plan("Interactive"), stand_in(), tmp_path)
+        run(a_plan(scenario), stand_in(), tmp_path)
     monkeypatch.undo()
     plan = a_plan()
     for key, value in (("effective_target_qps", 201.0), ("effective_no_such_setting", 1)):
@@ -517,17 +522,3 @@ def test_a_run_has_short_turns_of_threads_and_spares_the_collector_what_was_ther
         assert gc.get_freeze_count()
     finally:
         gc.unfreeze()
-
-
-@given(st.lists(st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**31 - 1)), max_size=9))
-def test_a_query_of_many_samples_has_the_rows_of_as_many_queries(
-    samples: list[tuple[int, int]],
-) -> None:
-    queries = [SimpleNamespace(id=tag, index=index) for tag, index in samples]
-    together, one_by_one = Requests(), Requests()
-    assert together.add(queries, 1.5) == 0
-    assert [one_by_one.add([query], 1.5) for query in queries] == list(range(len(queries)))
-    assert len(together) == len(one_by_one) == len(queries)
-    for name in Requests.__slots__:
-        # As text, in which a time that is not known equals itself.
-        assert str(getattr(together, name)) == str(getattr(one_by_one, name))

@@ -13,7 +13,6 @@ from tokenizers import Tokenizer
 from meta_tests.scorers.official_rouge import official
 from meta_tests.suite_runs import SuiteRun, run_python, run_suite, start_suite, wait_until
 from mlperf_suite.assets import embedded_model_dir
-from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import read_logs
@@ -122,9 +121,6 @@ def test_existing_results_are_judged_as_the_session_judged_them(whole: SuiteRun)
 
 def test_logs_tell_of_what_is_selected_alone(whole: SuiteRun, tmp_path: Path) -> None:
     logs = ("-m", "performance", f"--logs={whole.results_dir}")
-    strict = run_suite(tmp_path, *logs)
-    assert strict.exit_code == 1, strict.output
-    assert "--profile smoke judges it as that" in strict.output
     judged = run_suite(tmp_path, *logs, "--profile=smoke")
     assert judged.exit_code == 0, judged.output
     assert "Performance" in judged.output
@@ -180,21 +176,6 @@ def test_the_configuration_says_every_setting_and_the_data(whole: SuiteRun) -> N
     assert config["dataset"]["samples"] == accuracy_of(whole).total_samples
     for digest in (config["dataset"]["sha256"], config["prompts_sha256"]):
         assert len(digest) == 64
-
-
-def test_rouge_json_has_scores_and_thresholds_in_percent(whole: SuiteRun) -> None:
-    content = json.loads((whole.folder / "Accuracy" / "rouge.json").read_text())
-    reference = {score.name: score for score in EMBEDDED.reference.scores}
-    figures = {score.name: score for score in accuracy_of(whole).scores}
-    for name in ROUGE_NAMES:
-        assert content["baseline"][name] == reference[name].value
-        assert content["gate_multiplier"][name] == reference[name].share
-        assert content[name] == figures[name].value
-        assert 50 < content[name] < 80
-        assert content[f"threshold_{name}"] == round(reference[name].low(), 4)
-    assert content["run_gen_num"] == figures["gen_num"].value == EMBEDDED.reference.answers
-    assert content["run_gen_len"] == figures["gen_len"].value
-    assert accuracy_of(whole).passed is True
 
 
 def test_the_scores_are_the_official_ones_of_loadgens_own_log(whole: SuiteRun) -> None:
@@ -421,38 +402,21 @@ def test_a_signal_in_the_middle_ends_the_session(
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("option", "words"),
     [
         ("--precision=int8", "--precision int8: must be one of bf16, fp16"),
         ("--round=v5.1", "--round v5.1: the installed LoadGen"),
         ("--total-sample-count=100000", "--total-sample-count 100000: embedded has "),
-        ("--dataset=TMP/x.jsonl", "--dataset TMP/x.jsonl: line 2: field 'highlights' is missing"),
-        (
-            "--profile=official --dataset=embedded",
-            "--model meta-llama/Llama-3.1-8B-Instruct: the model is gated and no token is set",
-        ),
-        ("--model=TMP", "--model TMP: not a model's folder: it has no config.json"),
-        ("--results-dir=TMP/x.jsonl/a", "--results-dir TMP/x.jsonl/a: cannot be written: Not a d"),
     ],
-    ids=["value", "round", "samples", "field", "gated", "model", "results"],
+    ids=["value", "round", "samples"],
 )
 def test_a_wrong_use_is_one_line_before_any_engine_is_loaded(
-    tmp_path: Path, options: str, words: str
+    tmp_path: Path, option: str, words: str
 ) -> None:
-    rows = '{"article": "a", "highlights": "h"}\n{"article": "b"}\n'
-    (tmp_path / "x.jsonl").write_text(rows)
-    run = run_suite(
-        tmp_path,
-        *DATACENTER,
-        *options.replace("TMP", str(tmp_path)).split(),
-        STAND_IN=json.dumps({"load_error": "an engine was loaded"}),
-        HF_TOKEN="",
-        HUGGINGFACE_HUB_TOKEN="",
-        HF_HOME=str(tmp_path),
-    )
+    run = told_run(tmp_path, *DATACENTER, option, load_error="an engine was loaded")
     assert run.exit_code == 4, run.output
     (message,) = [line for line in run.output.splitlines() if line.startswith("ERROR: ")]
-    assert words.replace("TMP", str(tmp_path)) in message
+    assert words in message
     assert "an engine was loaded" not in run.output
     assert "Traceback" not in run.output
     assert list(tmp_path.glob("2*")) == []

@@ -1,19 +1,19 @@
 """What a person sees while a run goes: on a terminal, and where the output is a file."""
 
-import errno
 import io
 import json
 import os
 import pty
 import re
-import subprocess
+import select
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from meta_tests.suite_runs import PYTEST, ROOT, run_suite
+from meta_tests.suite_runs import PYTEST, run_suite
+from meta_tests.warm_pytest import WarmSession
 from mlperf_suite.plugin import ci_reports
 from mlperf_suite.plugin.progress import TerminalDisplay
 
@@ -23,24 +23,18 @@ STAND_IN = ("-p", "meta_tests.stand_in_plugin")
 def on_a_terminal(*arguments: str, **environment: str) -> str:
     """All that `pytest` shows on a terminal of 80 columns, without its colours."""
     controller, terminal = pty.openpty()
-    process = subprocess.Popen(
-        [*PYTEST, *STAND_IN, *arguments],
-        cwd=ROOT,
-        env=os.environ | {"COLUMNS": "80", "TERM": "xterm"} | environment,
-        stdin=terminal,
-        stdout=terminal,
-        stderr=terminal,
+    process = WarmSession(
+        [*PYTEST[3:], *STAND_IN, *arguments],
+        os.environ | {"COLUMNS": "80", "TERM": "xterm"} | environment,
+        os.ttyname(terminal),
     )
-    os.close(terminal)
     output = b""
-    try:
-        while part := os.read(controller, 65_536):
-            output += part
-    except OSError as error:
-        # So it is where the other end of a terminal is closed.
-        assert error.errno == errno.EIO
-    os.close(controller)
-    process.wait(600)
+    while process.poll() is None or select.select([controller], [], [], 0)[0]:
+        if select.select([controller], [], [], 0.1)[0]:
+            output += os.read(controller, 65_536)
+    process.communicate()
+    for end in (terminal, controller):
+        os.close(end)
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output.decode()).replace("\r", "\n")
 
 

@@ -47,7 +47,7 @@ EVERY_RUN = [
 )
 def test_a_valid_run_passes(row: Benchmark, scenario: Scenario, mode: Mode, round_: Round) -> None:
     # The caching audit is in no submission, and a submission does not tell of a server.
-    for submitted, remote in ((False, None), (False, remote_run()), (True, None)):
+    for submitted, remote in ((False, remote_run()), (True, None)):
         if submitted and mode == CACHING:
             continue
         run = MadeRun(row, scenario, mode, round_, submitted=submitted, remote=remote)
@@ -78,14 +78,17 @@ def test_a_break_of_one_rule_is_seen_by_that_rule_alone(name: str) -> None:
     examples(given(st.data())(lambda data: break_one_rule(name, data)))()
 
 
+SMALLEST_LAST = sorted(every_scenario(), key=lambda where: -where[0].samples)
+
+
 def break_one_rule(name: str, data: st.DataObject) -> None:
     (rule,) = [r for r in every_rule() if r.name == name]
-    fitting = [
-        (b, s)
-        for b, s in every_scenario()
+    fitting = {
+        (s.name, b.answers_as_text): (b, s)
+        for b, s in SMALLEST_LAST
         if rule.applies_to(b, s, "closed", submitted=True, in_session=True)
-    ]
-    benchmark, scenario = data.draw(st.sampled_from(fitting))
+    }
+    benchmark, scenario = data.draw(st.sampled_from(list(fitting.values())))
     submitted = rule.submitted_only or (not rule.session_only and data.draw(st.booleans()))
     run = MadeRun(benchmark, scenario, rule.subject, submitted=submitted)
     BREAKS[name](run, data)

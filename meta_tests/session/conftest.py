@@ -27,8 +27,9 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions share a tokenizer, and their plots are drawn and not rendered."""
+    """Sessions share a tokenizer, and nothing is drawn."""
     monkeypatch.setattr("mlperf_suite.session.inputs.load_tokenizer", shared_tokenizer)
+    monkeypatch.setattr("mlperf_suite.reports.sections.Plot.figure", lambda *_: None)
     monkeypatch.setattr("mlperf_suite.reports.sections._drawn", blank_picture)
 
 

@@ -94,18 +94,6 @@ def test_each_mode_departs_from_its_own_length() -> None:
         assert deviations(GPT_OSS, mode=mode, profile="official", **options) == found
 
 
-def test_speculation_departs_but_where_the_round_allows_it() -> None:
-    engine = {"speculative": {"method": "eagle3"}}
-    for row, scenario, round_, departs in (
-        (LLAMA3_1_8B, "Interactive", "v6.1", True),
-        (GPT_OSS, "Server", "v6.1", True),
-        (GPT_OSS, "Interactive", "v6.0", True),
-        (GPT_OSS, "Interactive", "v6.1", False),
-    ):
-        found = deviations(row, scenario, engine, round=round_)
-        assert found == (("speculative decoding (eagle3)",) if departs else ())
-
-
 def test_the_context_is_the_benchmarks_own_need_wherever_it_runs() -> None:
     """Without it a Llama takes its own 131,072 tokens, which no GPU of 24 GB can hold."""
     assert inputs().context_needed == inputs(profile="official").context_needed == 8192

@@ -68,7 +68,7 @@ def short(monkeypatch: MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("keys", "options"),
     [
-        (EVERY, {"repeat": "2"}),
+        (EVERY, {}),
         ([SERVER, SEARCH], {"repeat": "2", "energy": "off", "warmup": "0"}),
         ([SERVER], {"server_target_qps": "50", "replicas": "2", "scaling": True}),
         ([CachingKey(LLAMA, "Offline")], {}),
