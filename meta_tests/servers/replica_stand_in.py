@@ -46,8 +46,8 @@ class _Scoring(StandInEngine):
 
 
 def scoring(folder: Path) -> StandInEngine:
-    """An engine that can score."""
-    return _Scoring(Delays(), echo)
+    """An engine that can score, and answers a prompt with itself, its first token after 5 ms."""
+    return _Scoring(Delays(0.005, 0.01), echo)
 
 
 def failing(folder: Path) -> StandInEngine:

@@ -35,6 +35,7 @@ from mlperf_suite.engines.protocol import (
     Request,
     Score,
     ScoreRequest,
+    ScoringEngine,
 )
 from mlperf_suite.errors import EngineDiedError
 from mlperf_suite.features.replicas import actor
@@ -340,6 +341,7 @@ def test_a_replica_keeps_to_the_cores_near_its_gpus(gpus: str, binding: str, nea
 
 
 def test_the_gpus_and_cores_of_all_replicas_are_told(driver: Driver) -> None:
+    assert not isinstance(driver.engine, ScoringEngine), "its replicas were asked for no scores"
     assert driver.engine.description.settings["replica_gpus"] == ["4", "6"]
     assert [replica.steps_made for replica in driver.engine.replicas] == [0, 0]
     assert driver.engine.description.settings["replica_cores"] == ["0-3,8,12-13", "any"]

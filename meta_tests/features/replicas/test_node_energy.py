@@ -1,10 +1,8 @@
 """The energy of replicas is read on their nodes, each device's once."""
 
-import time
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +10,12 @@ import pytest
 from pytest import MonkeyPatch
 
 from meta_tests.fake_nvml import gpu, install
-from meta_tests.features.replicas.nodes import Load
+from meta_tests.features.replicas.nodes import energy_of, labels, watts
 from meta_tests.servers.replica_stand_in import CPU_WATTS, GPU_WATTS, simulated_meters
 from mlperf_suite.energy import GPU, NVML_LABEL, RAPL_LABEL, Absent, Meters, Recording
 from mlperf_suite.errors import EngineError
-from mlperf_suite.features.energy.energy_figures import EnergyFigures
-from mlperf_suite.features.energy.session import Energy
 from mlperf_suite.features.replicas.nodes import Metered, OwnMeters, meters_of, own_meters
 from mlperf_suite.features.replicas.placement import Node, ReplicaSlot
-from mlperf_suite.loadgen.logs import read_logs
-from mlperf_suite.loadgen.runner import LoadRun
-from mlperf_suite.session.progress_display import ProgressDisplay
-from mlperf_suite.settings import resolve_settings
 
 AHEAD_S = 5000.0
 """How far the clock of node-b is ahead of this process's."""
@@ -59,29 +51,6 @@ class Nodes:
 
     def meters(self) -> Meters:
         return meters_of(SEATS, self.metered(), self.ask, lambda replica: -AHEAD_S * replica)
-
-
-def energy_of(folder: Path, find: Callable[[], Meters]) -> EnergyFigures:
-    """The energy of a block that takes a moment."""
-    energy = Energy(resolve_settings({}, {}), ProgressDisplay(), lambda *_: find())
-    energy.loaded(None)  # type: ignore[arg-type]
-    with energy.read():
-        began = time.monotonic()
-        time.sleep(0.01)
-        ended = time.monotonic()
-    run = LoadRun(read_logs(Path("nowhere")), 1.0, 4, 12, None, (began, ended))
-    figures = energy.run_energy(run, folder)
-    energy.close()
-    assert figures is not None
-    return figures
-
-
-def watts(figures: EnergyFigures) -> dict[str, float | None]:
-    return {kind.kind: kind.mean_watts for kind in figures.kinds}
-
-
-def labels(meters: Meters) -> set[str]:
-    return {c.label for c in meters.counters} | {a.label for a in meters.absent}
 
 
 def test_all_devices_of_all_nodes_are_read_where_they_are(tmp_path: Path) -> None:
@@ -163,16 +132,3 @@ def test_a_replica_has_the_gpus_that_ray_gave_it(monkeypatch: MonkeyPatch) -> No
     assert [a.kind for a in own_meters(3).absent][:1] == [GPU]
     # Without GPUs, those of the machine are not the replica's.
     assert labels(own_meters(0)) == {RAPL_LABEL}
-
-
-def test_replicas_of_a_cluster_read_their_own(load: Load, tmp_path: Path) -> None:
-    engine = load()
-    figures = energy_of(tmp_path, partial(engine.meters, simulated_meters))
-    # Both nodes are this machine, which has one package.
-    assert watts(figures) == {
-        "GPU": pytest.approx(2 * GPU_WATTS, rel=1e-2),
-        "CPU": pytest.approx(CPU_WATTS, rel=1e-2),
-    }
-    assert figures.kinds[0].devices == ("node-a GPU 0 H100", "node-b GPU 0 H100")
-    # The real ones, whether this machine has some or not.
-    assert labels(engine.meters()) == {RAPL_LABEL}

@@ -9,10 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_tests.features.replicas.nodes import replica_processes
 from meta_tests.plugin.pytest_output import pytest_output
-from meta_tests.servers.local_nodes import LocalNodes
-from meta_tests.suite_runs import run_suite
 from mlperf_suite.engines.protocol import EngineDescription
 from mlperf_suite.errors import EngineError, UsageError
 from mlperf_suite.features.replicas.loading import (
@@ -219,28 +216,11 @@ def test_two_nodes_of_a_machine_are_one_machine_and_gpus_that_no_replica_has_are
     assert (machine["gpus"], machine["idle_gpus"], machine["gpu"]) == (6, 2, "NVIDIA H100")
 
 
-PLAN = ("--plan", "-m", "offline and datacenter")
-
-
-def test_a_plan_shows_the_placement_and_starts_no_replica(
-    nodes: LocalNodes, tmp_path: Path
-) -> None:
-    run = run_suite(tmp_path, *PLAN, "--ray", nodes.address, "--replicas", "1", **nodes.variables)
-    assert run.exit_code == 0, run.output
-    lines = [line.split() for line in run.output.splitlines()]
-    start = lines.index(["placement:", "1", "replica", "on", "1", "node"])
-    assert lines[start + 2] == ["0", "node-a", "(127.0.0.1)", "1", "core"]
-    assert lines[start + 4][0] == "plan:"
-    assert not replica_processes(nodes)
-
-
-@pytest.mark.parametrize("arguments", [PLAN, PLAN[1:]])
-def test_that_ray_is_missing_is_said_before_anything_loads(
-    tmp_path: Path, arguments: tuple[str, ...]
-) -> None:
+def test_that_ray_is_missing_is_said_before_anything_loads(tmp_path: Path) -> None:
     (tmp_path / "no_ray.py").write_text("import sys\nsys.modules['ray'] = None\n")
     output = pytest_output(
-        *(*arguments, "--replicas=8", "-p", "no_ray", f"--results-dir={tmp_path}/results"),
+        *("-m", "offline and datacenter", "--replicas=8", "-p", "no_ray"),
+        f"--results-dir={tmp_path}/results",
         code=pytest.ExitCode.USAGE_ERROR,
         python_path=str(tmp_path),
     )

@@ -1,6 +1,5 @@
 """What summary.json and a report say of replicas and nodes."""
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,7 +7,7 @@ import pytest
 from pytest import MonkeyPatch
 
 from meta_tests.reports.outputs import markdown_rows, reports_of, terminal_text
-from meta_tests.session.scripted_session import ACCURACY, ScriptedEngine, scripted_session
+from meta_tests.session.scripted_session import ACCURACY, Make, ScriptedEngine
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.features.replicas import scaling
 from mlperf_suite.features.replicas.figures import (
@@ -94,15 +93,14 @@ class TellingEngine(ScriptedEngine):
         return RUN
 
 
-def test_a_session_writes_what_replicas_did(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
+def test_a_session_writes_what_replicas_did(make: Make, monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr(
         "mlperf_suite.features.replicas.scaling.measure_scaling", lambda *arguments: EFFICIENCY
     )
     options: dict[str, Any] = {"replicas": "2", "scaling": True, "total_sample_count": "4"}
-    session = scripted_session(tmp_path / "results", ACCURACY, kind=TellingEngine, **options)
+    session = make(ACCURACY, kind=TellingEngine, **options)
     assert session.suite.make(ACCURACY).ok
     summary = read_summary(session.folder)
-    session.suite.close()
     assert summary is not None
     assert summary.parts[RUNS] == {"accuracy": RUN}
     assert summary.parts[SCALING] == EFFICIENCY

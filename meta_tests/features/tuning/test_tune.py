@@ -71,7 +71,7 @@ Script = Callable[[dict[object, float]], ScriptedTrials]
 
 
 @pytest.fixture
-def script(monkeypatch: MonkeyPatch) -> Script:
+def script(monkeypatch: MonkeyPatch, undrawn: None) -> Script:
     def install(rates: dict[object, float]) -> ScriptedTrials:
         trials = ScriptedTrials(rates)
         clock = SimpleNamespace(monotonic=lambda: float(len(trials.commands)))
