@@ -58,8 +58,8 @@ from mlperf_suite.features.endpoints.official_client_results.result_files import
     Distribution,
     ResponseCounts,
     ResultSummary,
-    config_of,
     read_typed,
+    read_yaml_as,
 )
 from mlperf_suite.features.endpoints.rules.client_rules import (
     ClientFacts,
@@ -68,7 +68,6 @@ from mlperf_suite.features.endpoints.rules.client_rules import (
     scores_of,
 )
 from mlperf_suite.features.servers.source import endpoint_config
-from mlperf_suite.judging.reading import read_yaml
 from mlperf_suite.loadgen.timeline import Timeline, write_timeline
 from mlperf_suite.results.baseline import write_answer_scores
 from mlperf_suite.results.performance_figures import PERCENTILES, goodput, percentile_name
@@ -228,10 +227,7 @@ class _ClientRun:
         return timeline
 
     def _facts(self, report: Path, summary: ResultSummary | None, fault: str) -> ClientFacts:
-        content, problem = read_yaml(report / "config.yaml")
-        config: ClientConfig | None = None
-        if not problem:
-            config, problem = config_of(content)
+        config, problem = read_yaml_as(report / "config.yaml", ClientConfig)
         demands = client_benchmark(self._key.benchmark, self._key.scenario)
         assert demands is not None
         return ClientFacts(

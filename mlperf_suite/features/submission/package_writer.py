@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from mlperf_suite import __version__
+from mlperf_suite import __version__, strict_json
 from mlperf_suite.errors import RefusedError, UsageError
 from mlperf_suite.features.endpoints.official_client_results.answer_texts import TokenCounts
 from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
@@ -309,8 +309,8 @@ class PackageWriter:
         node_sets = [self._node_set(s, n) for n, s in enumerate(given["node_sets"], 1)]
         content = {"system_desc_id": self.system, **given, "node_sets": node_sets}
         try:
-            power = msgspec.convert(content, SystemPower)
-        except msgspec.ValidationError as error:
+            power = strict_json.typed(content, SystemPower)
+        except ValueError as error:
             raise RefusedError([f"{self._facts.path}: [power]: {error}"]) from error
         ids = {node["system_node_ensemble_id"]: node for node, _ in self._nodes()}
         cores = {
