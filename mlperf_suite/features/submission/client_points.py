@@ -6,7 +6,8 @@ events.jsonl; a package has the same files side by side, which is read as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -60,6 +61,18 @@ class ClientPoint:
 
     def __str__(self) -> str:
         return str(self.folder)
+
+
+@contextmanager
+def linked(files: Mapping[Path, Path]) -> Iterator[None]:
+    """Links to these files, by the places where they are while this is open."""
+    for place, file in files.items():
+        place.symlink_to(file)
+    try:
+        yield
+    finally:
+        for place in files:
+            place.unlink()
 
 
 def read_points(folders: Sequence[Path]) -> tuple[list[ClientPoint], list[str]]:

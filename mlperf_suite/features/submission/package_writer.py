@@ -6,8 +6,7 @@ What events.jsonl adds to a point, its steady state and its warm-up, is computed
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -107,20 +106,15 @@ class PackageWriter:
         if self._facts.needs_power:
             self._write_power(self.results.parent / SYSTEM_POWER)
 
-    @contextmanager
-    def events_in_place(self) -> Iterator[None]:
-        """The client's events beside their points while the package is judged; they are no part of
-        it."""
-        links = []
-        for number, point in self._curve.points.items():
-            if point.events_file is not None:
-                links.append(self.results / f"r{number}" / "events.jsonl")
-                links[-1].symlink_to(point.events_file)
-        try:
-            yield
-        finally:
-            for link in links:
-                link.unlink()
+    @property
+    def client_events(self) -> dict[Path, Path]:
+        """The client's events, by their places beside their points while the package is judged;
+        they are no part of it."""
+        return {
+            self.results / f"r{number}" / "events.jsonl": point.events_file
+            for number, point in self._curve.points.items()
+            if point.events_file is not None
+        }
 
     def _read_events(self) -> None:
         """Compute what follows from each point's events.jsonl, and note it."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from msgspec import DecodeError, Meta, Struct, ValidationError, field, json
+from msgspec import Meta, Struct, field
 
 from mlperf_suite import strict_json
 from mlperf_suite.judging.reading import read_yaml
-from mlperf_suite.untrusted_files import printable, read_regular
+from mlperf_suite.untrusted_files import printable
 
 CLIENT_SUMMARY, CLIENT_ACCURACY = "result_summary.json", "accuracy_results.json"
 Count = Annotated[int, Meta(ge=0, le=2**53)]
@@ -214,19 +214,15 @@ class ClientConfig(Struct, frozen=True):
 def read_typed(path: Path, kind: type[_FileT]) -> tuple[_FileT | None, str]:
     """A JSON file of the client and "", or None and in one line why it cannot be read."""
     try:
-        raw = read_regular(path, _MAX_FILE_BYTES)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        return None, f"{path.name} cannot be read: {reason or 'no valid name'}"
-    try:
-        strict_json.loads(raw.decode("utf-8"))
-        return json.decode(raw, type=kind), ""
+        content = strict_json.load(path, _MAX_FILE_BYTES)
+    except OSError as error:
+        return None, f"{path.name} cannot be read: {error.strerror}"
     except strict_json.RepeatedMemberError as error:
         return None, f"{path.name} has {printable(str(error))}"
-    except ValidationError as error:
-        return None, f"{path.name}: {printable(str(error))}"
-    except (DecodeError, ValueError):
+    # Also for a name that no file can have.
+    except ValueError:
         return None, f"{path.name} is not JSON in UTF-8"
+    return read_as(content, kind, path.name)
 
 
 def read_as(content: Any, kind: type[_FileT], name: str) -> tuple[_FileT | None, str]:
