@@ -79,6 +79,7 @@ _TYPECODES = {
 }
 """Of each column's array, in the order of the file."""
 _MAX_TIMELINE_BYTES = 2**30
+_NO_COLUMN = msgspec.Raw(b"null")
 _MAX_VALUE = 1e15
 """No time of a run in ms, and no count, is as large."""
 _MAX_PARTS = 16
@@ -274,45 +275,49 @@ def _write(file: TextIO, name: str, values: Sequence[float] | None) -> None:
     file.write(f"{json.dumps(name)}:{text}")
 
 
+class _File(msgspec.Struct):
+    """timeline.json, its columns as texts: all of them as Python's numbers would take several times
+    the memory."""
+
+    issued_ms: msgspec.Raw
+    first_token_ms: msgspec.Raw
+    finished_ms: msgspec.Raw
+    tokens: msgspec.Raw
+    made_ms: msgspec.Raw = _NO_COLUMN
+    made_tokens: msgspec.Raw = _NO_COLUMN
+    running: msgspec.Raw = _NO_COLUMN
+    waiting: msgspec.Raw = _NO_COLUMN
+    kv_share: msgspec.Raw = _NO_COLUMN
+    samples: msgspec.Raw = _NO_COLUMN
+    prompt_tokens: msgspec.Raw = _NO_COLUMN
+    preempted: msgspec.Raw = _NO_COLUMN
+    parts_ms: dict[str, msgspec.Raw] = {}
+    from_loadgen: bool = False
+    load: EngineLoad | None = None
+
+
 def read_timeline(folder: Path) -> Timeline | None:
     """The timeline of a folder of logs; None if there is none, or it cannot be read."""
     try:
-        texts = _texts(folder)
+        raw = read_regular(folder / TIMELINE_JSON, _MAX_TIMELINE_BYTES)
+        file = msgspec.json.decode(raw, type=_File)
         columns: dict[str, Any] = {
-            name: _column_read(texts.get(name), code) for name, code in _TYPECODES.items()
+            name: _column_read(getattr(file, name), code) for name, code in _TYPECODES.items()
         }
-        if bytes(texts["first_token_ms"]) == b"null":
+        if bytes(file.first_token_ms) == b"null":
             columns["first_token_ms"] = None
-        parts = msgspec.json.decode(texts.get("parts_ms", b"{}"), type=dict[str, msgspec.Raw])
-        timeline = Timeline(
-            **columns,
-            parts_ms={name: _column_read(text, "d") for name, text in parts.items()},
-            from_loadgen=_is_from_loadgen(texts),
-            load=_load_read(msgspec.json.decode(texts.get("load", b"null"))),
-        )
-    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        parts = {name: _column_read(text, "d") for name, text in file.parts_ms.items()}
+    except (OSError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
         return None
+    timeline = Timeline(**columns, parts_ms=parts, from_loadgen=file.from_loadgen, load=file.load)
     return timeline if _is_consistent(timeline) else None
 
 
-def _texts(folder: Path) -> dict[str, msgspec.Raw]:
-    """A timeline's members as texts: all of them as Python's numbers would take several times the
-    memory. Raises OSError, ValueError or RecursionError."""
-    content = read_regular(folder / TIMELINE_JSON, _MAX_TIMELINE_BYTES)
-    return msgspec.json.decode(content, type=dict[str, msgspec.Raw])
-
-
-def _column_read(text: msgspec.Raw | None, code: str) -> array[Any]:
-    """A column's array of that typecode; empty if it is missing or null. Raises ValueError, or
-    OverflowError for a number that the array cannot hold."""
+def _column_read(text: msgspec.Raw, code: str) -> array[Any]:
+    """A column's array of that typecode; empty if it is null. Raises DecodeError, or OverflowError
+    for a number that the array cannot hold."""
     kind = list[float] if code == "d" else list[int]
-    return array(
-        code, msgspec.json.decode(b"null" if text is None else text, type=kind | None) or ()
-    )
-
-
-def _is_from_loadgen(texts: Mapping[str, msgspec.Raw]) -> bool:
-    return msgspec.json.decode(texts.get("from_loadgen", b"false")) is True
+    return array(code, msgspec.json.decode(text, type=kind | None) or ())
 
 
 def _is_consistent(timeline: Timeline) -> bool:
@@ -336,17 +341,6 @@ def _is_consistent(timeline: Timeline) -> bool:
         and len(timeline.made_tokens) == points
         and {len(column) for column in curves} in ({0}, {points})
     )
-
-
-def _load_read(content: Any) -> EngineLoad | None:
-    """The load, or None. Raises TypeError if a value is not a number."""
-    if not isinstance(content, dict):
-        return None
-    optional = {"batch_full", "batch_limit"}
-    for name, value in content.items():
-        if not (isinstance(value, int | float) or (value is None and name in optional)):
-            raise TypeError(name)
-    return EngineLoad(**content)
 
 
 # How busy the engine was
