@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from mlperf_suite.errors import UsageError
 
 Identifies = str
 """What an option's value distinguishes: the system that is measured, the place where it is found,
@@ -100,6 +103,17 @@ def checked(parse: Callable[[str], Any], fits: Callable[[Any], object], allowed:
         return value
 
     return Values(parse_checked, allowed)
+
+
+def read_toml(option: str, path: Path) -> dict[str, Any]:
+    """The file that an option names. Raises UsageError if it cannot be read or is not TOML."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError.for_option(option, path, error.strerror or str(error)) from error
+    # ValueError: not TOML, not UTF-8, or a number with more digits than Python accepts.
+    except (ValueError, RecursionError) as error:
+        raise UsageError.for_option(option, path, f"not TOML: {error}") from error
 
 
 def folder(text: str) -> Path:

@@ -51,6 +51,7 @@ from mlperf_suite.option_specs import (
     name_or_path,
     named,
     or_auto,
+    read_toml,
 )
 from mlperf_suite.random_models import RANDOM_MODELS
 from mlperf_suite.secrets import remember, remember_named
@@ -671,14 +672,7 @@ def _in_hub_cache(model: str) -> bool:
 def _read_config_file(config_file: str | None) -> dict[str, Any]:
     if config_file is None:
         return {}
-    try:
-        with Path(config_file).open("rb") as file:
-            in_file = tomllib.load(file)
-    except OSError as error:
-        raise UsageError(f"--suite-config {config_file}: {error.strerror}") from error
-    # ValueError: not TOML, not UTF-8, or a number with more digits than Python accepts.
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"--suite-config {config_file}: not TOML: {error}") from error
+    in_file = read_toml("--suite-config", Path(config_file))
     dests = {spec.dest for spec in OPTIONS}
     settings = {name.replace("-", "_"): value for name, value in in_file.items()}
     for name in settings:

@@ -8,11 +8,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from mlperf_suite.untrusted_files import MAX_TEXT_BYTES, read_regular
+from mlperf_suite.untrusted_files import MAX_TEXT_BYTES, printable, read_regular
+
+T = TypeVar("T")
 
 _MAX_LEVELS = 100
 """How deep a text may be nested. What can hardly be read can often not be written again."""
@@ -53,6 +55,16 @@ def loads(text: str | bytes) -> Any:
         if not level:
             return content
     raise ValueError("nested too deeply")
+
+
+def typed(content: object, kind: type[T], *, strict: bool = True) -> T:
+    """Parsed content as a type. Without `strict`, a text or a whole number with a point counts as
+    the number that it is. Raises ValueError, in one line: what is wrong, and at which member."""
+    try:
+        return msgspec.convert(content, kind, strict=strict)
+    # RecursionError: YAML may hold itself. UnicodeEncodeError: half a surrogate pair.
+    except (msgspec.ValidationError, RecursionError, UnicodeEncodeError) as error:
+        raise ValueError(printable(str(error))) from error
 
 
 def _decoded(text: str) -> Any:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlperf_suite.features.endpoints.curve.closed_loop import LoopTimes
+from mlperf_suite.features.endpoints.curve.curve_figures import CurvePoint
 from mlperf_suite.features.endpoints.curve.curve_points import (
     BLOCKS,
     GAIN,
@@ -66,6 +67,10 @@ def test_each_pass_has_every_sample_once(samples: int, seed: int) -> None:
         assert sorted(next(order) for _ in range(samples)) == list(range(samples))
 
 
+def figures(times: LoopTimes, concurrency: int) -> CurvePoint:
+    return point_of(times.answered(), times.issuing_s, concurrency)
+
+
 def steady(concurrency: int, tokens: int, latency_s: float, window_s: float) -> LoopTimes:
     """Requests in lockstep: TTFT a tenth of the latency, then a token at equal distances."""
     times = LoopTimes(issuing_s=window_s)
@@ -90,7 +95,7 @@ def test_figures_of_a_steady_server(
     concurrency: int, tokens: int, latency_s: float, rounds: int
 ) -> None:
     window_s = rounds * latency_s
-    point = point_of(steady(concurrency, tokens, latency_s, window_s), concurrency)
+    point = figures(steady(concurrency, tokens, latency_s, window_s), concurrency)
     assert point.system_tps == pytest.approx(concurrency * tokens / latency_s, rel=0.02)
     tpot_ms = 900 * latency_s / (tokens - 1)
     assert point.tpot_p50_ms == pytest.approx(tpot_ms, abs=1e-4)

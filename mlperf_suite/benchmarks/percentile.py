@@ -24,8 +24,9 @@ def percentile(ascending: Sequence[float] | npt.NDArray[Any], share: float) -> f
 
 
 def percentiles(values: npt.NDArray[Any]) -> dict[str, float]:
-    """The percentiles in `SHARES` of these values, in any order; empty if there are no values."""
+    """The percentiles in `SHARES` of these values, in any order, nan left out; empty if there are
+    no values."""
     import numpy as np
 
-    ascending = np.sort(values)
+    ascending = np.sort(values[~np.isnan(values)])
     return {name: percentile(ascending, share) for name, share in SHARES.items() if len(ascending)}

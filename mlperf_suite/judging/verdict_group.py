@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from mlperf_suite.benchmarks.definition import Benchmark, Category, Scenario
@@ -54,6 +54,16 @@ def verdict_group(
     return VerdictGroup(
         name, round_, benchmark, scenario.name if scenario else None, verdicts, modes
     )
+
+
+def failures_of(groups: Iterable[VerdictGroup], but: Collection[str] = ()) -> list[str]:
+    """The rules that failed but for these, one per line."""
+    return [
+        f"{group.name}: {v.rule}: found {v.found}, required {v.required}"
+        for group in groups
+        for v in group.verdicts
+        if v.status == "failed" and v.rule not in but
+    ]
 
 
 def refused(name: str, description: str, round_: Round | None, why_not: str = "") -> VerdictGroup:

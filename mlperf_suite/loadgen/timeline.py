@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import math
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 
 from mlperf_suite.benchmarks.percentile import percentile
+from mlperf_suite.benchmarks.request_times import RequestTimes
 from mlperf_suite.engines.protocol import KV_FULL, EngineTrace, RequestTimestamps, Steps
 from mlperf_suite.loadgen.request_parts import RequestParts
 from mlperf_suite.untrusted_files import read_regular
@@ -77,13 +79,11 @@ _TYPECODES = {
 }
 """Of each column's array, in the order of the file."""
 _MAX_TIMELINE_BYTES = 2**30
+_NO_COLUMN = msgspec.Raw(b"null")
 _MAX_VALUE = 1e15
 """No time of a run in ms, and no count, is as large."""
 _MAX_PARTS = 16
 """More than the parts of a request that any engine and client tell apart."""
-_OF_REQUESTS = ("issued_ms", "first_token_ms", "finished_ms", "tokens")
-_MIN_TIME_MS = -1.0
-"""How far below zero a time may appear: LoadGen's instants are derived with that accuracy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,24 +116,34 @@ class Timeline:
     load: EngineLoad | None = None
 
     @property
+    def times(self) -> RequestTimes:
+        """The times of the requests."""
+        import numpy as np
+
+        first = self.first_token_ms
+        return RequestTimes(
+            np.asarray(self.issued_ms, np.float64),
+            np.full(len(self.tokens), np.nan) if first is None else np.asarray(first, np.float64),
+            np.asarray(self.finished_ms, np.float64),
+            np.asarray(self.tokens, np.int64),
+        )
+
+    @property
     def latency_ms(self) -> list[float]:
-        """From issue to end."""
-        return [end - start for start, end in zip(self.issued_ms, self.finished_ms, strict=True)]
+        """As in `RequestTimes`."""
+        return list(self.times.latency_ms.tolist())
 
     @property
     def ttft_ms(self) -> list[float] | None:
-        """From issue to the first token; None if the run does not stream."""
-        if self.first_token_ms is None:
-            return None
-        return [f - start for start, f in zip(self.issued_ms, self.first_token_ms, strict=True)]
+        """As in `RequestTimes`."""
+        return None if self.first_token_ms is None else list(self.times.ttft_ms.tolist())
 
     @property
     def tpot_ms(self) -> list[float] | None:
-        """From the first token to the end, per later token; None if the run does not stream."""
+        """As in `RequestTimes`, of the answers that have one."""
         if self.first_token_ms is None:
             return None
-        rows = zip(self.first_token_ms, self.finished_ms, self.tokens, strict=True)
-        return [(end - first) / (n - 1) for first, end, n in rows if n > 1]
+        return [ms for ms in self.times.tpot_ms.tolist() if not math.isnan(ms)]
 
     def made_so_far(self) -> tuple[list[float], list[int]]:
         """Times in ms and the tokens made by then: the engine's, or those of finished requests."""
@@ -159,14 +169,14 @@ class Timeline:
             if (seconds > 0).all():
                 rates = np.diff(edges) / seconds
                 blocks["tokens_per_sec"] = [round(float(rate), 4) for rate in rates]
-        order = np.argsort(self.issued_ms, kind="stable")
-        for name, values in (("ttft", self.ttft_ms), ("tpot", self.tpot_ms)):
-            if values is None or len(values) != len(order):
+        of_requests = self.times
+        order = np.argsort(of_requests.issued_ms, kind="stable")
+        for name, values in (("ttft", of_requests.ttft_ms), ("tpot", of_requests.tpot_ms)):
+            if np.isnan(values).any():
                 continue
             count = min(TOKEN_BLOCKS, len(values) // _PER_BLOCK)
             if count * 2 >= TOKEN_BLOCKS:
-                in_order = np.asarray(values)[order]
-                parts = [np.sort(part) for part in np.array_split(in_order, count)]
+                parts = [np.sort(part) for part in np.array_split(values[order], count)]
                 blocks[f"{name}_ms"] = [round(percentile(part, 0.99), 4) for part in parts]
                 blocks[f"{name}_p50_ms"] = [round(percentile(part, 0.5), 4) for part in parts]
         return {name: values for name, values in blocks.items() if min(values) > 0}
@@ -265,45 +275,49 @@ def _write(file: TextIO, name: str, values: Sequence[float] | None) -> None:
     file.write(f"{json.dumps(name)}:{text}")
 
 
+class _File(msgspec.Struct):
+    """timeline.json, its columns as texts: all of them as Python's numbers would take several times
+    the memory."""
+
+    issued_ms: msgspec.Raw
+    first_token_ms: msgspec.Raw
+    finished_ms: msgspec.Raw
+    tokens: msgspec.Raw
+    made_ms: msgspec.Raw = _NO_COLUMN
+    made_tokens: msgspec.Raw = _NO_COLUMN
+    running: msgspec.Raw = _NO_COLUMN
+    waiting: msgspec.Raw = _NO_COLUMN
+    kv_share: msgspec.Raw = _NO_COLUMN
+    samples: msgspec.Raw = _NO_COLUMN
+    prompt_tokens: msgspec.Raw = _NO_COLUMN
+    preempted: msgspec.Raw = _NO_COLUMN
+    parts_ms: dict[str, msgspec.Raw] = {}
+    from_loadgen: bool = False
+    load: EngineLoad | None = None
+
+
 def read_timeline(folder: Path) -> Timeline | None:
     """The timeline of a folder of logs; None if there is none, or it cannot be read."""
     try:
-        texts = _texts(folder)
+        raw = read_regular(folder / TIMELINE_JSON, _MAX_TIMELINE_BYTES)
+        file = msgspec.json.decode(raw, type=_File)
         columns: dict[str, Any] = {
-            name: _column_read(texts.get(name), code) for name, code in _TYPECODES.items()
+            name: _column_read(getattr(file, name), code) for name, code in _TYPECODES.items()
         }
-        if bytes(texts["first_token_ms"]) == b"null":
+        if bytes(file.first_token_ms) == b"null":
             columns["first_token_ms"] = None
-        parts = msgspec.json.decode(texts.get("parts_ms", b"{}"), type=dict[str, msgspec.Raw])
-        timeline = Timeline(
-            **columns,
-            parts_ms={name: _column_read(text, "d") for name, text in parts.items()},
-            from_loadgen=_is_from_loadgen(texts),
-            load=_load_read(msgspec.json.decode(texts.get("load", b"null"))),
-        )
-    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        parts = {name: _column_read(text, "d") for name, text in file.parts_ms.items()}
+    except (OSError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
         return None
+    timeline = Timeline(**columns, parts_ms=parts, from_loadgen=file.from_loadgen, load=file.load)
     return timeline if _is_consistent(timeline) else None
 
 
-def _texts(folder: Path) -> dict[str, msgspec.Raw]:
-    """A timeline's members as texts: all of them as Python's numbers would take several times the
-    memory. Raises OSError, ValueError or RecursionError."""
-    content = read_regular(folder / TIMELINE_JSON, _MAX_TIMELINE_BYTES)
-    return msgspec.json.decode(content, type=dict[str, msgspec.Raw])
-
-
-def _column_read(text: msgspec.Raw | None, code: str) -> array[Any]:
-    """A column's array of that typecode; empty if it is missing or null. Raises ValueError, or
-    OverflowError for a number that the array cannot hold."""
+def _column_read(text: msgspec.Raw, code: str) -> array[Any]:
+    """A column's array of that typecode; empty if it is null. Raises DecodeError, or OverflowError
+    for a number that the array cannot hold."""
     kind = list[float] if code == "d" else list[int]
-    return array(
-        code, msgspec.json.decode(b"null" if text is None else text, type=kind | None) or ()
-    )
-
-
-def _is_from_loadgen(texts: Mapping[str, msgspec.Raw]) -> bool:
-    return msgspec.json.decode(texts.get("from_loadgen", b"false")) is True
+    return array(code, msgspec.json.decode(text, type=kind | None) or ())
 
 
 def _is_consistent(timeline: Timeline) -> bool:
@@ -311,9 +325,10 @@ def _is_consistent(timeline: Timeline) -> bool:
     every value can be one of a run."""
     import numpy as np
 
-    of_requests = (timeline.first_token_ms, timeline.finished_ms, timeline.tokens)
+    issued, first = timeline.issued_ms, timeline.first_token_ms
+    of_requests = (issued, first, timeline.finished_ms, timeline.tokens)
     columns = [column for column in of_requests if column is not None]
-    rows, points = len(timeline.issued_ms), len(timeline.made_ms)
+    rows, points = len(issued), len(timeline.made_ms)
     counts = (timeline.samples, timeline.prompt_tokens, timeline.preempted)
     curves = (timeline.running, timeline.waiting, timeline.kv_share)
     times = (*columns, timeline.made_ms, timeline.kv_share, *timeline.parts_ms.values())
@@ -325,73 +340,6 @@ def _is_consistent(timeline: Timeline) -> bool:
         and {len(column) for column in counts} in ({0}, {rows})
         and len(timeline.made_tokens) == points
         and {len(column) for column in curves} in ({0}, {points})
-    )
-
-
-def _load_read(content: Any) -> EngineLoad | None:
-    """The load, or None. Raises TypeError if a value is not a number."""
-    if not isinstance(content, dict):
-        return None
-    optional = {"batch_full", "batch_limit"}
-    for name, value in content.items():
-        if not (isinstance(value, int | float) or (value is None and name in optional)):
-            raise TypeError(name)
-    return EngineLoad(**content)
-
-
-# The requests of many runs
-
-
-@dataclass(frozen=True, slots=True)
-class RequestTimes:
-    """One row per answered request, in the order of their ends; times in ms.
-
-    `from_loadgen`: whether times count from LoadGen's own issue, as in its log, rather than from
-    its call of the SUT. `ttft_ms` and `tpot_ms`: as in `Timeline`; None if the run does not stream,
-    and TPOT only for answers of two or more tokens. `tokens`: of all answers.
-    """
-
-    from_loadgen: bool
-    latency_ms: Doubles
-    ttft_ms: Doubles | None
-    tpot_ms: Doubles | None
-    tokens: int
-
-    def __len__(self) -> int:
-        return len(self.latency_ms)
-
-
-def read_request_times(folder: Path) -> RequestTimes | None:
-    """The requests of a folder of logs; None if its timeline is missing or damaged, if columns have
-    unequal lengths or no rows, or if their times are impossible."""
-    import numpy as np
-
-    try:
-        texts = _texts(folder)
-        streams = bytes(texts["first_token_ms"]) != b"null"
-        begin_ms, first_ms, end_ms, tokens = columns = [
-            np.asarray(_column_read(texts.get(name), _TYPECODES[name])) for name in _OF_REQUESTS
-        ]
-        from_loadgen = _is_from_loadgen(texts)
-    except (OSError, ValueError, KeyError, OverflowError, RecursionError):
-        return None
-    if not streams:
-        first_ms = columns[1] = begin_ms
-    if {len(column) for column in columns} != {len(begin_ms) or 1}:
-        return None
-    if not all((abs(column) < _MAX_VALUE).all() for column in columns) or (tokens < 0).any():
-        return None
-    latency, ttft, rest = end_ms - begin_ms, first_ms - begin_ms, end_ms - first_ms
-    has_rest = tokens > 1
-    tpot = rest[has_rest] / (tokens[has_rest] - 1)
-    if any((times < _MIN_TIME_MS).any() for times in (latency, ttft, tpot)):
-        return None
-    return RequestTimes(
-        from_loadgen,
-        latency,
-        ttft if streams else None,
-        tpot if streams else None,
-        int(tokens.sum()),
     )
 
 

@@ -124,22 +124,19 @@ def goodput(
 
     if timeline is None or not timeline.issued_ms:
         return None
-    issued, end, tokens = map(
-        np.asarray, (timeline.issued_ms, timeline.finished_ms, timeline.tokens)
-    )
-    times = {"latency": end - issued}
+    of_requests = timeline.times
+    times = {"latency": of_requests.latency_ms, "ttft": of_requests.ttft_ms}
     if timeline.first_token_ms is not None:
-        first = np.asarray(timeline.first_token_ms)
-        further = np.where(tokens > 1, tokens - 1, np.inf)
-        times |= {"ttft": first - issued, "tpot": (end - first) / further}
+        # An answer of one token has no TPOT, and so none beyond the limit.
+        times["tpot"] = np.where(of_requests.tokens > 1, of_requests.tpot_ms, 0.0)
     if not limits or any(not np.isfinite(times.get(name, np.nan)).all() for name in limits):
         return None
     beyond = {name: times[name] > limit_ms for name, limit_ms in limits.items()}
     within = int(np.count_nonzero(~np.any(list(beyond.values()), axis=0)))
-    rate = None if samples_per_s is None else round(samples_per_s * within / len(issued), 6)
+    rate = None if samples_per_s is None else round(samples_per_s * within / len(of_requests), 6)
     figures: dict[str, Any] = {f"{name}_limit_ms": limit_ms for name, limit_ms in limits.items()}
     figures |= {f"beyond_{name}": int(np.count_nonzero(of)) for name, of in beyond.items()}
-    return Goodput(len(issued), within, samples_per_sec=rate, **figures)
+    return Goodput(len(of_requests), within, samples_per_sec=rate, **figures)
 
 
 def repeated_figures(figures: PerformanceFigures) -> RepeatFigures:
@@ -252,7 +249,7 @@ def time_breakdown(timeline: Timeline, detail: DetailLog) -> TimeBreakdown | Non
     parts = {name: np.asarray(of) for name, of in timeline.parts_ms.items()}
     if not parts or not timeline.samples:
         return None
-    latency = np.asarray(timeline.finished_ms) - np.asarray(timeline.issued_ms)
+    latency = timeline.times.latency_ms
     whole = float(latency.sum())
     return TimeBreakdown(
         requests=len(latency),

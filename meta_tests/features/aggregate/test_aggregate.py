@@ -49,7 +49,7 @@ def test_a_pooled_percentile_is_that_of_all_values_together(times: list[Any]) ->
     aggregate, values = pooled(times), sorted(value for of in times for value in of)
     assert aggregate == pooled(times[::-1])
     # Where one node does not tell there is none.
-    assert pooled([*times, None]) is None and total([1.0, None]) is None
+    assert pooled([*times, np.array([np.nan])]) is None and total([1.0, None]) is None
     if not values:
         assert aggregate is None
         return

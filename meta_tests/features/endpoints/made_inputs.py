@@ -8,9 +8,11 @@ from typing import Any
 
 from msgspec import Raw
 
-from mlperf_suite.features.endpoints.official_client_results.sent_prompts import SentPrompts
+from mlperf_suite.features.endpoints.official_client_results.sent_prompts import (
+    SentPrompts,
+    TokenStreams,
+)
 from mlperf_suite.features.endpoints.official_client_results.super_passes import SuperPass
-from mlperf_suite.features.endpoints.official_client_results.token_streams import TokenStreams
 
 Salt = Callable[[random.Random], list[int]]
 SYSTEM = list(range(100, 140))

@@ -17,7 +17,7 @@ from meta_tests.features.endpoints.made_inputs import (
     users,
     write_lines,
 )
-from mlperf_suite.features.endpoints.official_client_results import client_events, token_streams
+from mlperf_suite.features.endpoints.official_client_results import client_events, sent_prompts
 from mlperf_suite.features.endpoints.official_client_results.client_events import (
     RunEvents,
     read_events,
@@ -259,7 +259,7 @@ def test_a_salted_prompt_sent_again_and_one_behind_the_users_text_are_told() -> 
 
 
 def test_of_many_prompts_some_samples_are_kept_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(token_streams, "_MAX_KEPT_TOKENS", 2**14)
+    monkeypatch.setattr(sent_prompts, "_MAX_KEPT_TOKENS", 2**14)
     draw = random.Random(4)
     texts = users(200, draw)
     counted = streams([[*SYSTEM, *marker(draw), *text] for _ in range(3) for text in texts])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mlperf_suite.features.endpoints.curve.closed_loop import LoopTimes
+from mlperf_suite.features.endpoints.curve.curve_figures import CurvePoint
 from mlperf_suite.features.endpoints.curve.curve_kind import CurveKey
 from mlperf_suite.features.endpoints.curve.curve_points import (
     BLOCKS,
@@ -50,6 +51,10 @@ def test_each_pass_has_every_sample_once() -> None:
     assert [sorted(next(order) for _ in range(20)) for _ in range(3)] == [[*range(20)]] * 3
 
 
+def figures(times: LoopTimes, concurrency: int) -> CurvePoint:
+    return point_of(times.answered(), times.issuing_s, concurrency)
+
+
 def steady(concurrency: int, rounds: int, issuing_s: float) -> LoopTimes:
     """Requests in lockstep of 10 s and 11 tokens: a TTFT of 1 s, then a token each 0.9 s."""
     times = LoopTimes(issuing_s=issuing_s)
@@ -63,7 +68,7 @@ def steady(concurrency: int, rounds: int, issuing_s: float) -> LoopTimes:
 
 
 def test_figures_of_a_steady_server() -> None:
-    point = point_of(steady(4, 20, 200.0), 4)
+    point = figures(steady(4, 20, 200.0), 4)
     assert point.system_tps == pytest.approx(4 * 11 / 10)
     assert (point.tpot_p50_ms, point.tpot_p90_ms) == pytest.approx((900, 900))
     assert (point.ttft_p90_ms, point.tps_per_user) == pytest.approx((1000, 1 / 0.9))
@@ -80,18 +85,18 @@ def test_tokens_after_the_window_do_not_count() -> None:
         times.first_s.append(begin + 1)
         times.ended_s.append(begin + 11)
         times.tokens.append(11)
-    point = point_of(times, 1)
+    point = figures(times, 1)
     assert (point.output_tokens, point.duration_s, point.completed) == (11 + 4, 15.0, 2)
 
 
 def test_a_window_without_an_answer_for_each_user_is_the_whole_run() -> None:
-    point = point_of(steady(4, 1, 6.0), 4)
+    point = figures(steady(4, 1, 6.0), 4)
     assert (point.output_tokens, point.duration_s) == (44, 10.0)
 
 
 def test_an_answer_of_one_token_has_no_tpot() -> None:
     times = LoopTimes(array("d", [0.0]), array("d", [1.0]), array("d", [1.0]), array("q", [1]), 2.0)
-    point = point_of(times, 1)
+    point = figures(times, 1)
     assert (point.tpot_p90_ms, point.tps_per_user, point.output_tokens) == (None, 0.0, 1)
 
 

@@ -38,8 +38,10 @@ from mlperf_suite.features.endpoints.curve.curve_figures import (
 from mlperf_suite.features.endpoints.curve.curve_kind import CurveKey
 from mlperf_suite.features.endpoints.curve.curve_points import point_of
 from mlperf_suite.features.endpoints.curve.curves import Curves, _taken_from
-from mlperf_suite.features.endpoints.curve.official_points import _times_of
-from mlperf_suite.features.endpoints.official_client.client_answers import read_answers
+from mlperf_suite.features.endpoints.official_client.client_answers import (
+    read_answers,
+    request_times,
+)
 from mlperf_suite.features.endpoints.official_client.client_job import (
     ACCURACY_DATA,
     ClientData,
@@ -490,8 +492,8 @@ def test_a_point_of_the_official_client_has_blocks_from_its_events(tmp_path: Pat
         events.append(event_of(number, "complete", begin_s + 1, ["a ", "b " * 9]))
     write_events(tmp_path, "performance", events)
     answers = read_answers(tmp_path)["performance"]
-    times = _times_of(answers, [len(answer.text.split()) for answer in answers])
-    blocks = point_of(times, 2).blocks
+    times = request_times(answers, [len(answer.text.split()) for answer in answers])
+    blocks = point_of(times, 39.0, 2).blocks
     assert len(blocks) == 8
     for block in blocks:
         figures = (block.tokens_per_sec, block.tpot_p90_ms, block.ttft_p90_ms)

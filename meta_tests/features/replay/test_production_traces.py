@@ -57,16 +57,16 @@ def test_the_kind_is_known_by_the_content(tmp_path: Path) -> None:
 
 
 HOSTILE = [
-    (ROW | {"timestamp": -1}, "`timestamp` is -1"),
-    (ROW | {"timestamp": float("nan")}, "`timestamp` is nan"),
-    (ROW | {"timestamp": float("inf")}, "`timestamp` is endless"),
-    (ROW | {"timestamp": True}, "`timestamp` is bool"),
-    (ROW | {"input_length": 10**12}, "`input_length` is 1000000000000, not a number from 0 to"),
-    (ROW | {"input_length": 0}, "`input_length` is 0, not a count"),
-    (ROW | {"output_length": 1.5}, "`output_length` is 1.5, not a count"),
+    (ROW | {"timestamp": -1}, "Expected `float` >= 0.0 - at `$.timestamp`"),
+    (ROW | {"timestamp": float("nan")}, "Expected `float` >= 0.0"),
+    (ROW | {"timestamp": float("inf")}, "Expected `float` <= 1e+300"),
+    (ROW | {"timestamp": True}, "got `bool` - at `$.timestamp`"),
+    (ROW | {"input_length": 10**12}, "Expected `int` <= 10000000 - at `$.input_length`"),
+    (ROW | {"input_length": 0}, "Expected `int` >= 1 - at `$.input_length`"),
+    (ROW | {"output_length": 1.5}, "Expected `int`, got `float` - at `$.output_length`"),
     (ROW | {"hash_ids": [1]}, "1 `hash_ids` for 1,000 tokens, not 2"),
-    (ROW | {"hash_ids": [1, -2]}, "not whole numbers"),
-    (ROW | {"hash_ids": "12"}, "not whole numbers"),
+    (ROW | {"hash_ids": [1, -2]}, "Expected `int` >= 0 - at `$.hash_ids[1]`"),
+    (ROW | {"hash_ids": "12"}, "got `str` - at `$.hash_ids`"),
     ("[1]", "not an object"),
     ('{"timestamp": 1, "timestamp": 2}', "twice in one object"),
     ("{" * 5, "no JSON"),
@@ -84,10 +84,10 @@ def test_a_hostile_row_is_named_in_one_line(tmp_path: Path, row: Any, why: str) 
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (exported(span("-1")), "`startTimeUnixNano` is not a whole number"),
-        (exported(span("1", "9" * 30)), "is not a whole number"),
-        (exported(span("1", str(10**12))), "not a number from 0 to 10,000,000"),
-        (exported({"attributes": 1}), "`attributes` is not a list"),
+        (exported(span("-1")), r"`int` >= 0 - at `.+\.startTimeUnixNano`"),
+        (exported(span("1", "9" * 30)), "`int` <= 10000000 - at "),
+        (exported(span("1", str(10**12))), r"`int` <= 10000000 - at `\$\[0\]\.intValue`"),
+        (exported({"startTimeUnixNano": 1, "attributes": 1}), r"got `int` - at `.+\.attributes`"),
         (exported(), "has no request"),
     ],
 )

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlperf_suite.benchmarks.percentile import percentiles
+from mlperf_suite.benchmarks.request_times import RequestTimes
 from mlperf_suite.errors import RefusedError
 from mlperf_suite.features.aggregate.node_runs import (
     NodeRun,
@@ -33,7 +34,6 @@ from mlperf_suite.features.aggregate.node_runs import (
     read_times,
     refusals,
 )
-from mlperf_suite.loadgen.timeline import RequestTimes
 from mlperf_suite.results.node_files import marks_of
 from mlperf_suite.results.performance_figures import answered_share, issued_samples
 from mlperf_suite.results.schema import CONFIDENCE, Percentiles, PerformanceFigures
@@ -260,7 +260,7 @@ def _scenario(runs: Sequence[NodeRun], alone: Sequence[NodeRun]) -> ScenarioFigu
         samples_per_sec=total([of.samples_per_sec for of in figures]),
         target_qps=total([of.target_qps for of in figures]) if at_a_rate else None,
         requests=requests,
-        tokens=sum(of.tokens for of in times),
+        tokens=sum(int(of.tokens.sum()) for of in times),
         answered=answered_share(requests, sum(sample_counts)),
         issued=sum(sample_counts),
         duration_s=max(filter(None, (of.duration_s for of in figures)), default=None),
@@ -277,14 +277,13 @@ def _scenario(runs: Sequence[NodeRun], alone: Sequence[NodeRun]) -> ScenarioFigu
     )
 
 
-def pooled(of_nodes: Sequence[npt.NDArray[np.float64] | None]) -> Percentiles | None:
+def pooled(of_nodes: Sequence[npt.NDArray[np.float64]]) -> Percentiles | None:
     """The percentiles of all nodes' requests together; None if a node has no such times."""
     import numpy as np
 
-    arrays = [times for times in of_nodes if times is not None]
-    if not arrays or len(arrays) < len(of_nodes):
+    if any(len(times) and np.isnan(times).all() for times in of_nodes):
         return None
-    values = percentiles(np.concatenate(arrays))
+    values = percentiles(np.concatenate(of_nodes))
     # To the nanosecond, as in LoadGen: a difference of two times has digits beyond that.
     return {name: round(value, 6) for name, value in values.items()} or None
 
@@ -304,7 +303,7 @@ def _node(
         figures.samples_per_sec,
         own / all_tokens_per_sec if own and all_tokens_per_sec else None,
         len(times),
-        times.tokens,
+        int(times.tokens.sum()),
         answered_share(len(times), sample_count),
         figures.duration_s,
         figures.target_qps if run.scenario.loadgen_scenario == "Server" else None,

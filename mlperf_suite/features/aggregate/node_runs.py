@@ -17,10 +17,11 @@ from typing import Any
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.percentile import percentiles
+from mlperf_suite.benchmarks.request_times import RequestTimes
 from mlperf_suite.engines.model_files import MODEL_FILES
 from mlperf_suite.errors import RefusedError
 from mlperf_suite.loadgen.logs import POWER_FORMAT, DetailLog
-from mlperf_suite.loadgen.timeline import RequestTimes, read_request_times
+from mlperf_suite.loadgen.timeline import Timeline, read_timeline
 from mlperf_suite.results.comparability import (
     Aspect,
     Fact,
@@ -179,16 +180,19 @@ def _span(detail: DetailLog) -> tuple[datetime, datetime] | None:
 def read_times(run: NodeRun) -> RequestTimes:
     """The times of a run's requests. Raises RefusedError if there are none, or if they do
     not match LoadGen's log."""
-    times = read_request_times(run.folder / "Performance")
-    why = "there is none that can be read" if times is None else _not_of_log(times, run)
-    if times is None or why:
+    timeline = read_timeline(run.folder / "Performance")
+    why = "there is none that can be read" if timeline is None else _not_of_log(timeline, run)
+    if timeline is None or why:
         raise RefusedError([f"{run.label}: Performance/timeline.json: {why}"])
-    return times
+    return timeline.times
 
 
-def _not_of_log(times: RequestTimes, run: NodeRun) -> str:
+def _not_of_log(timeline: Timeline, run: NodeRun) -> str:
     """Why these requests do not match LoadGen's log; empty if they do."""
-    if not times.from_loadgen:
+    times = timeline.times
+    if not times.are_possible:
+        return "there is none that can be read"
+    if not timeline.from_loadgen:
         return "its times do not count from LoadGen's issue: make the run again"
     sample_count = issued_samples(run.detail, run.scenario.name)
     if sample_count != len(times):
@@ -198,7 +202,7 @@ def _not_of_log(times: RequestTimes, run: NodeRun) -> str:
         ("TTFT", times.ttft_ms, run.figures.ttft_ms),
         ("TPOT", times.tpot_ms, run.figures.tpot_ms),
     ):
-        computed = {} if values is None else percentiles(values)
+        computed = percentiles(values)
         for place, own in (reference or {}).items():
             if abs(computed.get(place, 0.0) - own) > max(_OFF_MS, _OFF_BY * own):
                 there = computed.get(place, 0.0)

@@ -17,8 +17,12 @@ import msgspec
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.features.servers.adapters import (
     AnswerError,
-    error_line,
-    one_line,
+    CalledFunction,
+    CallPiece,
+    Chat,
+    Choice,
+    Delta,
+    PartialAnswer,
 )
 
 Json = Mapping[str, Any]
@@ -73,22 +77,17 @@ class ToolCall:
         return {"id": self.id, "type": "function", "function": function}
 
 
-class ChatAnswer:
-    """An answer as received so far. `prompt_tokens` and `completion_tokens` as the server counts
-    them; `token_ids` if it gives them. Texts are kept in pieces until they are wanted."""
+class ChatAnswer(PartialAnswer):
+    """An answer as received so far, with its reasoning and tool calls. Texts are kept in pieces
+    until they are wanted."""
 
     def __init__(self, limits: ChatLimits | None = None) -> None:
+        super().__init__()
         self.limits = limits or ChatLimits()
-        self.finish_reason: str | None = None
-        self.model: str | None = None
-        self.prompt_tokens: int | None = None
-        self.completion_tokens: int | None = None
-        self.cached_tokens: int | None = None
-        self.token_ids: list[int] = []
         self._content = _Text("content", self.limits.content)
         self._reasoning = _Text("reasoning", self.limits.reasoning)
         self._calls: dict[int, _Call] = {}
-        self._empty_events = 0
+        self._came, self._empty_events = False, 0
 
     @property
     def content(self) -> str:
@@ -108,37 +107,26 @@ class ChatAnswer:
 
         Raises AnswerError if it is none, or if the answer grows beyond its limits.
         """
-        chunk = _decoded(event)
-        self.model = chunk.model or self.model
-        came = False
-        for choice in chunk.choices or ():
-            came = self._add(choice) or came
-        if chunk.usage is not None:
-            self._count(chunk.usage)
-        if not came:
+        self._came = False
+        _WHOLE.read(event, self)
+        if len(self.token_ids) > self.limits.content + self.limits.reasoning:
+            raise AnswerError(f"sent {len(self.token_ids):,} tokens without an end")
+        if not self._came:
             self._empty_events += 1
             if self._empty_events > self.limits.empty_events:
                 raise AnswerError(f"sent {self._empty_events:,} events that bring nothing")
-        return came
+        return self._came
 
-    def _add(self, choice: _Choice) -> bool:
-        if choice.index:
-            raise AnswerError("sent several answers to a request for one")
-        self.finish_reason = choice.finish_reason or self.finish_reason
-        self.token_ids += choice.token_ids or ()
-        if len(self.token_ids) > self.limits.content + self.limits.reasoning:
-            raise AnswerError(f"sent {len(self.token_ids):,} tokens without an end")
-        delta = choice.delta or choice.message
-        if delta is None:
-            return False
+    def take(self, delta: Delta) -> None:
+        """Add a piece of the answer. Raises AnswerError beyond the limits."""
         # A server may send both names for the same text.
         came = self._reasoning.add(delta.reasoning or delta.reasoning_content)
         came = self._content.add(delta.content) or came
         for position, piece in enumerate(delta.tool_calls or ()):
             came = self._call(piece, position).add(piece) or came
-        return came
+        self._came |= came
 
-    def _call(self, piece: _CallPiece, position: int) -> _Call:
+    def _call(self, piece: CallPiece, position: int) -> _Call:
         """The call that a piece belongs to; without an index, by its place in the event."""
         index = position if piece.index is None else piece.index
         if index not in self._calls:
@@ -147,11 +135,17 @@ class ChatAnswer:
             self._calls[index] = _Call(self.limits.arguments)
         return self._calls[index]
 
-    def _count(self, usage: _Usage) -> None:
-        details = usage.prompt_tokens_details
-        self.prompt_tokens = usage.prompt_tokens
-        self.completion_tokens = usage.completion_tokens
-        self.cached_tokens = details.cached_tokens if details else None
+
+class _Whole(Chat):
+    """Chat completions whose reasoning and tool calls are of the answer."""
+
+    def take(self, choice: Choice, answer: PartialAnswer) -> None:
+        delta = choice.delta or choice.message
+        if delta is not None and isinstance(answer, ChatAnswer):
+            answer.take(delta)
+
+
+_WHOLE = _Whole()
 
 
 class _Text:
@@ -184,8 +178,8 @@ class _Call:
         self._id = self._name = ""
         self._arguments = _Text("a tool call's arguments", most)
 
-    def add(self, piece: _CallPiece) -> bool:
-        function = piece.function or _Function()
+    def add(self, piece: CallPiece) -> bool:
+        function = piece.function or CalledFunction()
         self._id = self._id or (piece.id or "")[: self._MAX_NAME_LENGTH]
         # vLLM sends the name once; a server that repeats it must not double it.
         named = bool(function.name) and not self._name
@@ -196,63 +190,7 @@ class _Call:
         return ToolCall(self._id, self._name, self._arguments.joined())
 
 
-class _Function(msgspec.Struct):
-    name: str | None = None
-    arguments: str | None = None
-
-
-class _CallPiece(msgspec.Struct):
-    index: int | None = None
-    id: str | None = None
-    function: _Function | None = None
-
-
-class _Delta(msgspec.Struct):
-    content: str | None = None
-    reasoning: str | None = None
-    reasoning_content: str | None = None
-    tool_calls: list[_CallPiece] | None = None
-
-
-class _Choice(msgspec.Struct):
-    index: int | None = None
-    delta: _Delta | None = None
-    message: _Delta | None = None
-    token_ids: list[int] | None = None
-    finish_reason: str | None = None
-
-
-class _PromptDetails(msgspec.Struct):
-    cached_tokens: int | None = None
-
-
-class _Usage(msgspec.Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    prompt_tokens_details: _PromptDetails | None = None
-
-
-class _Chunk(msgspec.Struct):
-    choices: list[_Choice] | None = None
-    usage: _Usage | None = None
-    model: str | None = None
-    error: Any = None
-
-
-_chunk = msgspec.json.Decoder(_Chunk)
 _json = msgspec.json.Encoder()
-
-
-def _decoded(event: bytes) -> _Chunk:
-    try:
-        chunk = _chunk.decode(event)
-    except msgspec.ValidationError as error:
-        raise AnswerError(f"sent JSON that is not a chat completion: {error}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise AnswerError(f"sent invalid JSON: {one_line(event)}") from error
-    if chunk.error or (chunk.choices is None and chunk.usage is None):
-        raise AnswerError(error_line(event))
-    return chunk
 
 
 def chat_body(request: ChatRequest, model: str, fields: Json | None = None) -> bytes:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.benchmarks.request_times import tpot
 from mlperf_suite.engines.messages import ServerAddress, WorkerConfig
 from mlperf_suite.engines.protocol import (
     SERVER_MODEL,
@@ -36,11 +37,10 @@ from mlperf_suite.features.chats.chat import (
 from mlperf_suite.features.servers.adapters import (
     CHAT_COMPLETIONS,
     AnswerError,
-    error_line,
     error_words,
 )
 from mlperf_suite.features.servers.config import EndpointConfig, Target
-from mlperf_suite.features.servers.connection import Connection, Pool
+from mlperf_suite.features.servers.connection import Connection, Pool, PooledRequest
 from mlperf_suite.features.servers.server_facts import ServerFacts, find_server_facts, metrics
 
 _VLLM_FIELDS = {"return_token_ids": True}
@@ -68,9 +68,7 @@ class ChatTurn:
     @property
     def tpot_s(self) -> float | None:
         """Time for each token after the first, in s."""
-        if self.ttft_s is None or not self.tokens or self.tokens < 2:
-            return None
-        return (self.latency_s - self.ttft_s) / (self.tokens - 1)
+        return None if self.ttft_s is None else tpot(self.ttft_s, self.latency_s, self.tokens or 0)
 
     def count_mismatch(self) -> str:
         """What is wrong with the server's count, if the tokens that came are another number."""
@@ -125,17 +123,17 @@ class ChatClient:
         connection closed."""
         body, timeout_s = chat_body(request, self._model, self._fields), request.timeout_s
         head = self._pool.head(self._path, len(body))
-        handler = _ChatHandler(self._pool, head + body, limits)
-        self._pool.acquire(handler)
+        turn = _PendingTurn(self._pool, head + body, limits)
+        self._pool.acquire(turn)
         try:
             async with asyncio.timeout(timeout_s):
-                await handler.ended.wait()
+                await turn.ended.wait()
         except TimeoutError:
-            handler.abandon(f"did not end its answer within {timeout_s:g} s")
+            turn.refuse(f"did not end its answer within {timeout_s:g} s")
         except asyncio.CancelledError:
-            handler.abandon("was no longer asked")
+            turn.refuse("was no longer asked")
             raise
-        return handler.turn()
+        return turn.result()
 
 
 def _worker_config(
@@ -157,25 +155,21 @@ def _worker_config(
     )
 
 
-class _ChatHandler:
-    """One request on a connection: a PendingConnection and a ResponseHandler."""
+class _PendingTurn(PooledRequest):
+    """One request, until its end."""
 
     def __init__(self, pool: Pool, request: bytes, limits: ChatLimits | None) -> None:
-        self._pool = pool
+        super().__init__(pool)
         self._request = request
         self._answer = ChatAnswer(limits)
-        self._connection: Connection | None = None
         self._sent = self._end = time.monotonic()
         self._first: float | None = None
         self._failure = ""
-        self._resent = False
-        self.opened_s = 0.0
-        self.is_over = False
         self.ended = asyncio.Event()
 
     def begin(self, connection: Connection) -> None:
-        self._connection = connection
-        if not self._resent:
+        self.connection = connection
+        if not self.resent:
             # Before the bytes go: on a busy machine the answer can come before this line would be
             # reached, and the TTFT would lack that time.
             self._sent = time.monotonic()
@@ -187,15 +181,12 @@ class _ChatHandler:
         try:
             came = self._answer.read(data)
         except AnswerError as error:
-            self.abandon(str(error))
+            self.refuse(str(error))
             return
         if came and self._first is None:
             self._first = arrived
-        if self._connection is not None and not self._connection.streams:
-            self.abandon("answered in one piece although a stream was requested")
-
-    def on_error(self, data: bytes) -> None:
-        self.abandon(error_line(data))
+        if self.connection is not None and not self.connection.streams:
+            self.refuse("answered in one piece although a stream was requested")
 
     def on_end(self, arrived: float) -> None:
         self._end = arrived
@@ -206,36 +197,20 @@ class _ChatHandler:
     def on_refusal(self, status: int, headers: dict[bytes, bytes], body: bytes) -> None:
         self.fail(f"answered with status {status}: {error_words(body)}", died=False)
 
-    def on_loss(self, why: str, any_data: bool) -> None:
-        connection, self._connection = self._connection, None
-        kept = connection is not None and connection.kept
-        if not kept or any_data:
-            self.fail(why, died=True)
-            return
-        # As `Request.on_loss`.
-        self._resent = True
-        self._pool.acquire_new(self)
-
-    def fail(self, why: str, *, died: bool) -> None:
-        self._failure = self._failure or why
-        self._end = time.monotonic()
-        self._over()
-
-    def abandon(self, why: str) -> None:
-        """Fail, and read no more of the answer."""
+    def fail(self, why: str, *, died: bool, unfit: bool = False) -> None:
         if not self.is_over:
-            self.fail(why, died=False)
-            if self._connection is not None:
-                self._connection.close()
+            self._failure = self._failure or why
+            self._end = time.monotonic()
+            self._over()
 
     def _over(self) -> None:
         self.is_over = True
         self.ended.set()
 
-    def turn(self) -> ChatTurn:
-        ttft_s = None if self._first is None else self._first - self._sent
-        latency_s = self._end - self._sent
-        return ChatTurn(self._answer, self._sent, ttft_s, latency_s, self._failure, self._resent)
+    def result(self) -> ChatTurn:
+        sent, resent = self._sent, bool(self.resent)
+        ttft_s = None if self._first is None else self._first - sent
+        return ChatTurn(self._answer, sent, ttft_s, self._end - sent, self._failure, resent)
 
 
 _UNKNOWN_CONTEXT = 131_072

@@ -13,6 +13,7 @@ goodput) is from its events.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from mlperf_suite.features.endpoints.judging.client_submissions import events_of
 from mlperf_suite.features.endpoints.official_client.client_answers import (
     ClientAnswer,
     read_answers,
+    request_times,
     texts_by_sample,
 )
 from mlperf_suite.features.endpoints.official_client.client_job import (
@@ -56,8 +58,8 @@ from mlperf_suite.features.endpoints.official_client_results.result_files import
     Distribution,
     ResponseCounts,
     ResultSummary,
-    config_of,
     read_typed,
+    read_yaml_as,
 )
 from mlperf_suite.features.endpoints.rules.client_rules import (
     ClientFacts,
@@ -66,7 +68,6 @@ from mlperf_suite.features.endpoints.rules.client_rules import (
     scores_of,
 )
 from mlperf_suite.features.servers.source import endpoint_config
-from mlperf_suite.judging.reading import read_yaml
 from mlperf_suite.loadgen.timeline import Timeline, write_timeline
 from mlperf_suite.results.baseline import write_answer_scores
 from mlperf_suite.results.performance_figures import PERCENTILES, goodput, percentile_name
@@ -226,10 +227,7 @@ class _ClientRun:
         return timeline
 
     def _facts(self, report: Path, summary: ResultSummary | None, fault: str) -> ClientFacts:
-        content, problem = read_yaml(report / "config.yaml")
-        config: ClientConfig | None = None
-        if not problem:
-            config, problem = config_of(content)
+        config, problem = read_yaml_as(report / "config.yaml", ClientConfig)
         demands = client_benchmark(self._key.benchmark, self._key.scenario)
         assert demands is not None
         return ClientFacts(
@@ -414,18 +412,16 @@ def client_timeline(
     """
     if not answers:
         return None
-    begin = min(answer.issued_ns for answer in answers)
-    streamed = all(answer.first_ns is not None for answer in answers)
+    times = request_times(answers, tokens)
+    issued, first, ended = (
+        column.round(3).tolist() for column in (times.issued_ms, times.first_ms, times.ended_ms)
+    )
     return Timeline(
-        issued_ms=[_ms(answer.issued_ns, begin) for answer in answers],
-        first_token_ms=[_ms(answer.first_ns, begin) for answer in answers] if streamed else None,
-        finished_ms=[_ms(answer.ended_ns, begin) for answer in answers],
+        issued_ms=issued,
+        first_token_ms=None if any(map(math.isnan, first)) else first,
+        finished_ms=ended,
         tokens=tokens,
         samples=[answer.sample for answer in answers],
         prompt_tokens=[prompt_lengths[answer.sample] for answer in answers],
         preempted=[0] * len(answers),
     )
-
-
-def _ms(moment_ns: int | None, begin_ns: int) -> float:
-    return round(((moment_ns or begin_ns) - begin_ns) / _NS_PER_MS, 3)

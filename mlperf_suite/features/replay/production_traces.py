@@ -8,16 +8,19 @@ or one a line (opentelemetry-proto, trace.proto; attributes of the semantic conv
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
+
+from msgspec import Meta, Struct
 
 from mlperf_suite import strict_json
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.untrusted_files import read_regular
 
+T = TypeVar("T")
 Kind = Literal["sessions", "mooncake", "OpenTelemetry"]
 BLOCK = 512
 """Tokens of a prompt that one of mooncake's hash ids stands for."""
@@ -26,7 +29,7 @@ _MAX_REQUESTS = 1_000_000
 _MAX_TOKENS = 10_000_000
 """No model takes a longer prompt."""
 _MAX_TIME_S = 366 * 86_400.0
-_MAX_BLOCK_ID = 2**63
+_Whole = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _INPUT = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")
 _OUTPUT = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")
 """Each by its name and by the one that it had in conventions before 1.27."""
@@ -133,99 +136,83 @@ def _object(where: str, text: str) -> dict[str, Any]:
     return content
 
 
-def _number(where: str, name: str, value: object, most: float) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    # NaN is in no range.
-    if not is_number or not 0 <= value <= most:  # type: ignore[operator]
-        words = str(value)[:40] if is_number else type(value).__name__
-        raise DatasetError(f"{where}: `{name}` is {words}, not a number from 0 to {most:,.0f}")
-    return float(value)  # type: ignore[arg-type]
+def _typed(where: str, content: object, kind: type[T]) -> T:
+    try:
+        return strict_json.typed(content, kind, strict=False)
+    except ValueError as error:
+        raise DatasetError(f"{where}: {error}") from error
 
 
-def _count(where: str, name: str, value: object, least: int = 0) -> int:
-    number = _number(where, name, value, _MAX_TOKENS)
-    if number < least or number != int(number):
-        raise DatasetError(f"{where}: `{name}` is {number:g}, not a count of tokens")
-    return int(number)
+class _Row(Struct):
+    """A line of mooncake's."""
+
+    timestamp: Annotated[float, Meta(ge=0, le=1e300)]
+    input_length: Annotated[int, Meta(ge=1, le=_MAX_TOKENS)]
+    output_length: Annotated[int, Meta(ge=0, le=_MAX_TOKENS)]
+    hash_ids: tuple[_Whole, ...] | None = None
 
 
 def _rows(path: Path) -> Iterator[TraceRequest]:
-    for number, row in _objects(path):
+    for number, content in _objects(path):
         where = f"{path}, line {number}"
-        at_ms = _number(where, "timestamp", row.get("timestamp"), math.inf)
-        if at_ms == math.inf:
-            raise DatasetError(f"{where}: `timestamp` is endless")
-        prompt = _count(where, "input_length", row.get("input_length"), 1)
-        answer = _count(where, "output_length", row.get("output_length"))
-        blocks = _blocks(where, row.get("hash_ids"), prompt)
-        yield TraceRequest(at_ms / 1000, prompt, answer, blocks)
+        row = _typed(where, content, _Row)
+        ids, wanted = row.hash_ids or (), math.ceil(row.input_length / BLOCK)
+        if ids and len(ids) != wanted:
+            raise DatasetError(
+                f"{where}: {len(ids):,} `hash_ids` for {row.input_length:,} tokens, not "
+                f"{wanted:,}: one stands for {BLOCK} tokens"
+            )
+        yield TraceRequest(row.timestamp / 1000, row.input_length, row.output_length, ids)
 
 
-def _blocks(where: str, ids: object, prompt: int) -> tuple[int, ...]:
-    if ids is None or ids == []:
-        return ()
-    if not isinstance(ids, list) or any(
-        type(i) is not int or not 0 <= i < _MAX_BLOCK_ID for i in ids
-    ):
-        raise DatasetError(f"{where}: `hash_ids` are not whole numbers from 0 on")
-    if len(ids) != (wanted := math.ceil(prompt / BLOCK)):
-        raise DatasetError(
-            f"{where}: {len(ids):,} `hash_ids` for {prompt:,} tokens, not {wanted:,}: one stands "
-            f"for {BLOCK} tokens"
-        )
-    return tuple(ids)
+class _Attribute(Struct):
+    key: str = ""
+    value: Any = None
+
+
+class _Span(Struct, rename="camel"):
+    start_time_unix_nano: _Whole
+    attributes: tuple[_Attribute, ...] | None = None
+
+
+class _Scope(Struct):
+    spans: tuple[_Span, ...] | None = None
+
+
+class _Resource(Struct, rename="camel"):
+    scope_spans: tuple[_Scope, ...] | None = None
+
+
+class _Export(Struct, rename="camel"):
+    resource_spans: tuple[_Resource, ...] | None = None
+
+
+class _Prompt(Struct, rename="camel"):
+    """The value of an attribute. Whole numbers are texts in OTLP's JSON."""
+
+    int_value: Annotated[int, Meta(ge=1, le=_MAX_TOKENS)]
+
+
+class _Answer(Struct, rename="camel"):
+    int_value: Annotated[int, Meta(ge=0, le=_MAX_TOKENS)]
 
 
 def _spans(path: Path) -> Iterator[TraceRequest]:
     for number, content in _objects(path):
         where = f"{path}, line {number}"
-        for resource in _list(where, content, "resourceSpans"):
-            for scope in _list(where, resource, "scopeSpans"):
-                for span in _list(where, scope, "spans"):
+        for resource in _typed(where, content, _Export).resource_spans or ():
+            for scope in resource.scope_spans or ():
+                for span in scope.spans or ():
                     yield from _span_request(where, span)
 
 
-def _list(where: str, holder: dict[str, Any], name: str) -> Sequence[dict[str, Any]]:
-    members = holder.get(name) or []
-    if not isinstance(members, list) or not all(isinstance(member, dict) for member in members):
-        raise DatasetError(f"{where}: `{name}` is not a list of objects")
-    return members
-
-
-def _span_request(where: str, span: dict[str, Any]) -> Iterator[TraceRequest]:
+def _span_request(where: str, span: _Span) -> Iterator[TraceRequest]:
     """The request of a span of a model; nothing for any other span."""
-    values = {
-        attribute.get("key"): attribute.get("value")
-        for attribute in _list(where, span, "attributes")
-        if isinstance(attribute.get("key"), str)
-    }
+    values = {attribute.key: attribute.value for attribute in span.attributes or ()}
     operation = values.get(_OPERATION)
     if isinstance(operation, dict) and operation.get("stringValue") not in _GENERATING:
         return
-    prompt = next((values[name] for name in _INPUT if name in values), None)
-    answer = next((values[name] for name in _OUTPUT if name in values), None)
-    if prompt is None or answer is None:
-        return
-    at_ns = _whole(where, "startTimeUnixNano", span.get("startTimeUnixNano"))
-    lengths = [
-        _count(where, name, _whole(where, name, value.get("intValue")), least)
-        for name, value, least in ((_INPUT[0], prompt, 1), (_OUTPUT[0], answer, 0))
-        if isinstance(value, dict)
-    ]
-    if len(lengths) != len((prompt, answer)):
-        raise DatasetError(f"{where}: a span's tokens are no values of OTLP")
-    yield TraceRequest(at_ns / 1e9, lengths[0], lengths[1])
-
-
-def _whole(where: str, name: str, value: object) -> int:
-    """A whole number, which OTLP's JSON writes as a text."""
-    if (
-        isinstance(value, str)
-        and value.isascii()
-        and value.isdigit()
-        and len(value) <= len(str(_MAX_BLOCK_ID))
-    ):
-        return int(value)
-    if type(value) is int and 0 <= value < 2 * _MAX_BLOCK_ID:
-        return value
-    raise DatasetError(f"{where}: `{name}` is not a whole number from 0 on")
+    lengths = [next((values[n] for n in names if n in values), None) for names in (_INPUT, _OUTPUT)]
+    if None not in lengths:
+        prompt, answer = _typed(where, lengths, tuple[_Prompt, _Answer])
+        yield TraceRequest(span.start_time_unix_nano / 1e9, prompt.int_value, answer.int_value)

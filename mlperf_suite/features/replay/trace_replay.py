@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.percentile import percentiles
+from mlperf_suite.benchmarks.request_times import RequestTimes
 from mlperf_suite.engines.protocol import Engine, RemoteRun, Request, RequestTimestamps, Tokens
 from mlperf_suite.errors import EngineDiedError, EngineError, UsageError
 from mlperf_suite.features.replay.production_traces import BLOCK, Trace, TraceRequest, read_trace
@@ -182,28 +183,21 @@ def _measured(
 
 
 class _Answers:
-    """The answered requests as arrays in the order of sending, times in s since the loop began.
+    """The answered requests in the order of sending, their times in ms since the loop began.
 
-    `at`: when each was due, `sent`: when its bytes were handed to the operating system.
+    `at_ms`: when each was due; they count from when the bytes were handed to the operating system.
     """
 
     def __init__(self, due_s: Figures, loop: OpenLoop, marks: RequestTimestamps) -> None:
-        tags = np.array(marks.tags, np.int64)
-        columns = [np.array(column, float) - loop.began_s for column in marks.times_s]
+        self.tags = np.array(marks.tags, np.int64)
+        self.at_ms = due_s[self.tags] * 1000
         # The client's part is the first of all kinds; first and last token the last two.
-        times = dict(zip(marks.parts, columns, strict=True))
-        self.tags = tags
-        self.at = due_s[tags]
-        self.sent = columns[0]
-        self.first, self.end = list(times.values())[-2:]
-        self.tokens = np.array([loop.tokens.get(tag, 0) for tag in tags.tolist()], float)
-        self.ttft_ms = (self.first - self.sent) * 1000
-        self.latency_ms = (self.end - self.sent) * 1000
-        self.late_ms = (self.sent - self.at) * 1000
-        several = self.tokens > 1
-        self.tpot_ms = np.full(len(tags), np.nan)
-        span_ms = (self.end - self.first)[several] * 1000
-        self.tpot_ms[several] = span_ms / (self.tokens[several] - 1)
+        sent, *_, first, ended = (
+            (np.array(column, float) - loop.began_s) * 1000 for column in marks.times_s
+        )
+        tokens = np.array([loop.tokens.get(tag, 0) for tag in self.tags.tolist()])
+        self.times = RequestTimes(sent, first, ended, tokens)
+        self.late_ms = sent - self.at_ms
 
 
 def trace_summary(
@@ -217,7 +211,8 @@ def trace_summary(
     a request was sent, `late_ms` is how long after its time in the trace that was."""
     due_s = np.array([request.at_s for request in requests]) / run.speed
     answers = _Answers(due_s, loop, marks)
-    duration_s = float(answers.end.max()) if len(answers.end) else 0.0
+    times = answers.times
+    duration_s = float(times.ended_ms.max()) / 1000 if len(times) else 0.0
     lengths = np.array([request.prompt for request in requests])[answers.tags]
     reasons = Counter(loop.failures.values())
     return {
@@ -230,13 +225,13 @@ def trace_summary(
         "failures": dict(reasons.most_common(5)),
         "ended": loop.ended,
         "duration_s": round(duration_s, 3),
-        "output_tokens": int(answers.tokens.sum()),
+        "output_tokens": int(times.tokens.sum()),
         "prompt_tokens": int(lengths.sum()),
-        "tokens_per_s": _rate(answers.tokens.sum(), duration_s),
+        "tokens_per_s": _rate(times.tokens.sum(), duration_s),
         "requests_per_s": _rate(len(answers.tags), duration_s),
-        "ttft_ms": _percentiles(answers.ttft_ms),
-        "tpot_ms": _percentiles(answers.tpot_ms),
-        "latency_ms": _percentiles(answers.latency_ms),
+        "ttft_ms": _percentiles(times.ttft_ms),
+        "tpot_ms": _percentiles(times.tpot_ms),
+        "latency_ms": _percentiles(times.latency_ms),
         "late_ms": _percentiles(answers.late_ms),
         "client_limits": _limits(remote, answers),
         "departures": list(remote.departures),
@@ -254,8 +249,7 @@ def _rate(count: float, seconds: float) -> float:
 
 
 def _percentiles(values: Figures) -> dict[str, float]:
-    figures = percentiles(values[np.isfinite(values)])
-    return {name: round(value, 3) for name, value in figures.items()}
+    return {name: round(value, 3) for name, value in percentiles(values).items()}
 
 
 def _limits(remote: RemoteRun, answers: _Answers) -> list[str]:
@@ -275,8 +269,8 @@ def _limits(remote: RemoteRun, answers: _Answers) -> list[str]:
 def _within(run: TraceRun, answers: _Answers) -> tuple[npt.NDArray[np.bool_], ...]:
     """Which answers are beyond each limit; an answer of one token has no TPOT."""
     none = np.zeros(len(answers.tags), bool)
-    late = none if run.ttft_ms is None else answers.ttft_ms > run.ttft_ms
-    slow = none if run.tpot_ms is None else np.nan_to_num(answers.tpot_ms) > run.tpot_ms
+    late = none if run.ttft_ms is None else answers.times.ttft_ms > run.ttft_ms
+    slow = none if run.tpot_ms is None else np.nan_to_num(answers.times.tpot_ms) > run.tpot_ms
     return late, slow
 
 
@@ -317,21 +311,23 @@ def _windows(
     edges = np.linspace(0.0, max(duration_s, 1e-9), _WINDOWS + 1)
     length_s = edges[1]
     late, slow = _within(run, answers)
+    times = answers.times
     rows: list[dict[str, float | None]] = []
     for low, high in pairwise(edges):
-        inside = (answers.at >= low) & (answers.at < high)
-        ended = (answers.end > low) & (answers.end <= high)
-        ttft = _percentiles(answers.ttft_ms[inside])
+        low_ms, high_ms = low * 1000, high * 1000
+        inside = (answers.at_ms >= low_ms) & (answers.at_ms < high_ms)
+        ended = (times.ended_ms > low_ms) & (times.ended_ms <= high_ms)
+        ttft = _percentiles(times.ttft_ms[inside])
         good = (~late & ~slow)[inside]
         rows.append(
             {
                 "from_s": round(float(low), 3),
                 "due_per_s": _rate(float(np.sum((due_s >= low) & (due_s < high))), length_s),
                 "answered_per_s": _rate(float(np.sum(ended)), length_s),
-                "tokens_per_s": _rate(answers.tokens[ended].sum(), length_s),
+                "tokens_per_s": _rate(times.tokens[ended].sum(), length_s),
                 "ttft_p50_ms": ttft.get("p50"),
                 "ttft_p99_ms": ttft.get("p99"),
-                "tpot_p99_ms": _percentiles(answers.tpot_ms[inside]).get("p99"),
+                "tpot_p99_ms": _percentiles(times.tpot_ms[inside]).get("p99"),
                 "late_p99_ms": _percentiles(answers.late_ms[inside]).get("p99"),
                 "within": round(float(good.mean()), 4) if len(good) else None,
             }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
+from mlperf_suite.benchmarks.request_times import tpot
 from mlperf_suite.engines.routing import AnswerAccount, percentiles_ms
 from mlperf_suite.features.replicas.figures import NodeFigures, ReplicaFigures, ReplicasRun
 from mlperf_suite.features.replicas.placement import ReplicaSlot, devices
@@ -28,8 +29,8 @@ class ReplicaAccount(AnswerAccount):
     def add(self, now: float, submitted: float, first: float | None, tokens: int) -> None:
         """Count an answer. `first`: when its first token came, None if it was not streamed."""
         self._add(submitted, first, now, tokens)
-        if first is not None and tokens > 1:
-            self._tpot.append((now - first) / (tokens - 1))
+        if first is not None and (tpot_s := tpot(first, now, tokens)) is not None:
+            self._tpot.append(tpot_s)
 
     def figures(
         self, slot: ReplicaSlot, began: float, elapsed_s: float, all_tokens: int

@@ -60,20 +60,44 @@ class _Usage(msgspec.Struct):
     prompt_tokens_details: _PromptDetails | None = None
 
 
-class _Choice(msgspec.Struct):
+class CalledFunction(msgspec.Struct):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class CallPiece(msgspec.Struct):
+    """A piece of a tool call; the first one of a call has its id and name."""
+
+    index: int | None = None
+    id: str | None = None
+    function: CalledFunction | None = None
+
+
+class Delta(msgspec.Struct):
+    """A piece of a chat's answer. Servers name reasoning one way or the other, or both."""
+
+    content: str | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[CallPiece] | None = None
+
+
+class Choice(msgspec.Struct):
+    """The answer in an event of a completion, or of a chat completion."""
+
     index: int | None = None
     text: str | None = None
     token_ids: list[int] | None = None
     finish_reason: str | None = None
-    message: Any = None
-    delta: Any = None
+    message: Delta | None = None
+    delta: Delta | None = None
     reasoning: Any = None
     reasoning_content: Any = None
     tool_calls: Any = None
 
 
 class _Completion(msgspec.Struct):
-    choices: list[_Choice] | None = None
+    choices: list[Choice] | None = None
     usage: _Usage | None = None
     model: str | None = None
     error: Any = None
@@ -119,28 +143,28 @@ class Adapter:
         for choice in completion.choices or _no_choices(completion, event):
             if choice.index:
                 raise AnswerError("sent several answers to a request for one")
-            if choice.finish_reason or not (choice.token_ids or choice.text):
-                # A piece of text is in the right place; an answer in one piece has its reason too.
-                _check_place(choice)
             if choice.token_ids:
                 answer.token_ids += choice.token_ids
-            if choice.text:
-                answer.text.append(choice.text)
             answer.finish_reason = choice.finish_reason or answer.finish_reason
-        _count(completion.usage, answer)
+            self.take(choice, answer)
+        if (usage := completion.usage) is not None:
+            details = usage.prompt_tokens_details
+            answer.prompt_tokens = usage.prompt_tokens
+            answer.completion_tokens = usage.completion_tokens
+            answer.cached_tokens = details.cached_tokens if details else None
         if completion.metrics is not None:
             answer.server_s = _server_s(completion.metrics)
 
+    def take(self, choice: Choice, answer: PartialAnswer) -> None:
+        """Add the text of an event. Raises AnswerError if it is in another place."""
+        if choice.finish_reason or not (choice.token_ids or choice.text):
+            # A piece of text is in the right place; an answer in one piece has its reason too.
+            _check_place(choice)
+        if choice.text:
+            answer.text.append(choice.text)
 
-def _count(usage: _Usage | None, answer: PartialAnswer) -> None:
-    if usage is not None:
-        details = usage.prompt_tokens_details
-        answer.prompt_tokens = usage.prompt_tokens
-        answer.completion_tokens = usage.completion_tokens
-        answer.cached_tokens = details.cached_tokens if details else None
 
-
-def _check_place(choice: _Choice) -> None:
+def _check_place(choice: Choice) -> None:
     """Raises AnswerError if any of the answer is where chat completions have it, so that nobody
     would count its tokens."""
     # Called for every answer: a loop over the names takes four times as long.
@@ -158,14 +182,12 @@ def _check_place(choice: _Choice) -> None:
         )
 
 
-def _says(message: Any) -> bool:
-    """Whether it has anything of an answer: more than who speaks."""
-    if not isinstance(message, dict):
-        return bool(message)
-    return any(value for name, value in message.items() if name != "role")
+def _says(delta: Delta | None) -> bool:
+    """Whether it has anything of an answer."""
+    return delta is not None and any(msgspec.structs.astuple(delta))
 
 
-def _no_choices(completion: _Completion, event: bytes) -> Sequence[_Choice]:
+def _no_choices(completion: _Completion, event: bytes) -> Sequence[Choice]:
     """An event without choices has the usage, keeps the connection alive, or is an error that does
     not say so: then AnswerError is raised."""
     if completion.usage is None:
@@ -409,18 +431,15 @@ class Chat(Text):
         body = super().body(prompt, sampling, model, salt)
         return {"messages": body.pop("prompt"), **body}
 
-    def read(self, event: bytes, answer: PartialAnswer) -> None:
-        completion = _decoded(_completion, event)
-        answer.model = completion.model or answer.model
-        for choice in completion.choices or _no_choices(completion, event):
-            if choice.index:
-                raise AnswerError("sent several answers to a request for one")
-            text = _content(choice.delta or choice.message)
-            if text:
-                answer.text.append(text)
-            answer.token_ids += choice.token_ids or ()
-            answer.finish_reason = choice.finish_reason or answer.finish_reason
-        _count(completion.usage, answer)
+    def take(self, choice: Choice, answer: PartialAnswer) -> None:
+        delta = choice.delta or choice.message
+        if delta is None:
+            return
+        for name in ("reasoning", "reasoning_content", "tool_calls"):
+            if getattr(delta, name):
+                raise AnswerError(f"answered in `{name}`, where only `content` is requested")
+        if delta.content:
+            answer.text.append(delta.content)
 
 
 class VllmChat(Chat):
@@ -430,17 +449,6 @@ class VllmChat(Chat):
 
     def extra_fields(self, sampling: Sampling, salt: str) -> dict[str, Any]:
         return _vllm_sampling(sampling) | {"return_token_ids": True, "cache_salt": salt}
-
-
-def _content(delta: Any) -> str:
-    """The text in a piece of a chat's answer. Raises AnswerError for anything but content."""
-    if not isinstance(delta, dict):
-        return ""
-    for name in ("reasoning", "reasoning_content", "tool_calls"):
-        if delta.get(name):
-            raise AnswerError(f"answered in `{name}`, where only `content` is requested")
-    content = delta.get("content")
-    return content if isinstance(content, str) else ""
 
 
 STRICT_TEXT = "text, OpenAI's fields alone"

@@ -31,11 +31,10 @@ from mlperf_suite.features.servers.adapters import (
     Adapter,
     AnswerError,
     PartialAnswer,
-    error_line,
     error_words,
     one_line,
 )
-from mlperf_suite.features.servers.connection import Connection, Pool, ResponseHandler, is_json
+from mlperf_suite.features.servers.connection import Connection, Pool, PooledRequest, is_json
 from mlperf_suite.features.servers.streams import Arrivals
 
 _BACKOFF_S = (0.5, 1.0, 2.0)
@@ -186,21 +185,17 @@ class ClientState:
         return salted.replace(_PROMPT_JSON, _json.encode(prompt))
 
 
-class Request(ResponseHandler):
+class Request(PooledRequest):
     """One request, from its first sending to its end; retried where that is safe. `retries`:
     how often, at most, if the server refuses it for now."""
 
     def __init__(self, shared: ClientState, number: int, place: int, retries: int) -> None:
+        super().__init__(shared.pools[place])
         self.shared = shared
         self.number = number
         self.place = place
         self.retries = retries
-        self.pool = shared.pools[place]
-        self.connection: Connection | None = None
         self.sent = self._began = 0.0
-        self.opened_s = 0.0
-        self.resent = 0
-        self.is_over = False
         self._refusals = 0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -217,7 +212,6 @@ class Request(ResponseHandler):
         raise NotImplementedError
 
     def begin(self, connection: Connection) -> None:
-        """Send the request on this connection, which is free."""
         self.connection = connection
         try:
             data = self.request()
@@ -228,9 +222,6 @@ class Request(ResponseHandler):
         connection.send(data, self)
         self._began = time.monotonic()
         self.sent = self.sent or self._began
-
-    def on_error(self, data: bytes) -> None:
-        self._refuse(error_line(data))
 
     def on_refusal(self, status: int, headers: dict[bytes, bytes], body: bytes) -> None:
         wait_s = _wait_s(headers) if status in _TURNING_AWAY else None
@@ -252,17 +243,6 @@ class Request(ResponseHandler):
             why = f"answered with status {status}: {error_words(body)}"
             self.fail(why, died=False, unfit=status in _UNFIT)
 
-    def on_loss(self, why: str, any_data: bool) -> None:
-        connection, self.connection = self.connection, None
-        kept = connection is not None and connection.kept
-        if not kept or any_data:
-            self.fail(why, died=True)
-            return
-        # The server closed the kept connection before it saw the request, as it may at any time. On
-        # a new connection it is sent only once.
-        self.resent += 1
-        self.pool.acquire_new(self)
-
     def _again(self) -> bool:
         """Send it again after a pause, unless it was sent too often."""
         if self._refusals >= self.retries:
@@ -282,17 +262,9 @@ class Request(ResponseHandler):
         """Forget what came so far."""
 
     def fail(self, why: str, *, died: bool, unfit: bool = False) -> None:
-        """`died`: the server can no longer be reached. `unfit`: it does not take such requests."""
         if not self.is_over:
             self.over()
             self.shared.tell(Failure(self.number, why, died, unfit))
-
-    def _refuse(self, why: str, *, unfit: bool = False) -> None:
-        """Fail, and read no more of the answer."""
-        connection, self.connection = self.connection, None
-        self.fail(why, died=False, unfit=unfit)
-        if connection is not None:
-            connection.close()
 
     def look(self, now: float, silence_s: float, asleep_s: float) -> None:
         """Called regularly, to end a request whose server fell silent. `asleep_s`: how long this
@@ -362,7 +334,7 @@ class GenerationRequest(Request):
                 raise AnswerError("answered in one piece although a stream was requested")
         except AnswerError as error:
             # A server may refuse a form of request with status 200.
-            self._refuse(self._no_stream(data) or str(error), unfit=unstreamed)
+            self.refuse(self._no_stream(data) or str(error), unfit=unstreamed)
             return
         pieces = len(answer.text)
         signs = count, pieces, answer.finish_reason, answer.completion_tokens
@@ -380,7 +352,7 @@ class GenerationRequest(Request):
         longest = _MAX_PIECES_FACTOR * most + _FEW_PIECES
         if pieces > longest or self._letters > _MAX_TOKEN_LENGTH * longest:
             amount = f"{pieces:,} pieces and {self._letters:,} characters"
-            self._refuse(f"sent {amount} of an answer of at most {most:,} tokens")
+            self.refuse(f"sent {amount} of an answer of at most {most:,} tokens")
             return
         if not self._first and (answer.token_ids or answer.text):
             self._first = arrived
@@ -418,9 +390,9 @@ class GenerationRequest(Request):
                 or queue.ended - self._ended_before > len(self.shared.under_way)
                 or queue.has_forgotten(self._last, pause_s, silence_s)
             ):
-                self._refuse(f"sent nothing for {silence_s:.0f} s in the middle of an answer")
+                self.refuse(f"sent nothing for {silence_s:.0f} s in the middle of an answer")
         elif queue.has_forgotten(self._began, waited_s, silence_s):
-            self._refuse(
+            self.refuse(
                 f"sent no first token for {waited_s:.0f} s while requests sent later got "
                 "theirs: raise --engine-silence for a slower server"
             )

@@ -21,7 +21,7 @@ import httptools
 import msgspec
 
 from mlperf_suite.engines.messages import ServerAddress, WorkerConfig
-from mlperf_suite.features.servers.adapters import one_line
+from mlperf_suite.features.servers.adapters import error_line, one_line
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_LINE_BYTES = 1_000_000
@@ -552,6 +552,50 @@ class Pool:
             self._idle.remove(connection)
         if self._wanted:
             self._open_more()
+
+
+class PooledRequest(ResponseHandler):
+    """A request on a pool's connections: a PendingConnection, and what its connection calls. It is
+    sent again, on a new connection, where the server had closed a kept one. `resent`: how often."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+        self.connection: Connection | None = None
+        self.opened_s = 0.0
+        self.resent = 0
+        self.is_over = False
+
+    def begin(self, connection: Connection) -> None:
+        """Send it on this connection, which is free."""
+        raise NotImplementedError
+
+    def fail(self, why: str, *, died: bool, unfit: bool = False) -> None:
+        """End without an answer, if it did not end yet. `died`: the server can no longer be
+        reached. `unfit`: it does not take such requests."""
+        raise NotImplementedError
+
+    def refuse(self, why: str, *, unfit: bool = False) -> None:
+        """Fail, unless it ended already, and read no more of the answer."""
+        if self.is_over:
+            return
+        connection, self.connection = self.connection, None
+        self.fail(why, died=False, unfit=unfit)
+        if connection is not None:
+            connection.close()
+
+    def on_error(self, data: bytes) -> None:
+        self.refuse(error_line(data))
+
+    def on_loss(self, why: str, any_data: bool) -> None:
+        connection, self.connection = self.connection, None
+        kept = connection is not None and connection.kept
+        if not kept or any_data:
+            self.fail(why, died=True)
+            return
+        # The server closed the kept connection before it saw the request, as it may at any time. On
+        # a new connection it is sent only once.
+        self.resent += 1
+        self.pool.acquire_new(self)
 
 
 def most_connections(places: int) -> int:

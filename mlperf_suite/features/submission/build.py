@@ -10,7 +10,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from mlperf_suite.benchmarks.audits import Audit, Mode
 from mlperf_suite.benchmarks.definition import GEN_NUM
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.errors import RefusedError, UsageError
+from mlperf_suite.features.submission.client_points import linked
 from mlperf_suite.features.submission.client_tree import (
     ClientScenario,
     client_source_readme,
@@ -63,6 +63,7 @@ from mlperf_suite.features.submission_check.submission_rules import (
 )
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.judging.reading import read_scores
+from mlperf_suite.judging.verdict_group import failures_of
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, COMPARED
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, read_logs
 from mlperf_suite.results.run_folder import ENDED, check_new, file_sha256, write_json
@@ -177,9 +178,10 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
             tree.write_client(scenario, measurements_of_user)
         # Judged as if it had the status that a person may still have to fill in.
         tree.write_system({**system, "status": system.get("status") or STATUSES[0]})
-        with tree.client_events():
-            passed, failures = _judge(folder, request.round)
-        if failures:
+        with linked(tree.client_events):
+            groups = judge_folder(folder, request.round)
+        # But for what a person has to add.
+        if failures := failures_of(groups, _FOR_A_PERSON):
             raise RefusedError(failures)
         tree.write_system(system)
         if out.exists():
@@ -188,6 +190,7 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     unfilled = {request.out / name: fields for name, fields in tree.unfilled.items() if fields}
+    passed = sum(group.count("passed") for group in groups)
     return Submission(request.out, tree.system, notice, passed, unfilled)
 
 
@@ -294,20 +297,6 @@ def _read_option(option: str, path: Path) -> dict[str, Any]:
     return content
 
 
-def _judge(root: Path, round_: Round) -> tuple[int, list[str]]:
-    """The number of rules that the tree passes, and the failed ones that no person can fix, one per
-    line."""
-    passed, failures = 0, []
-    for judged in judge_folder(root, round_):
-        passed += judged.count("passed")
-        failures += [
-            f"{judged.name}: {v.rule}: found {v.found}, required {v.required}"
-            for v in judged.verdicts
-            if v.status == "failed" and v.rule not in _FOR_A_PERSON
-        ]
-    return passed, failures
-
-
 class _Tree:
     """Writes the files of one system's results in the layout of the round."""
 
@@ -318,7 +307,9 @@ class _Tree:
         self._root = root
         self._home = root / request.division / request.submitter
         self._layout = request.round.layout
-        self._events: dict[Path, Path] = {}
+        self.client_events: dict[Path, Path] = {}
+        """The client's events, by their places beside their scenarios while the tree is judged;
+        they are too large to be submitted."""
 
     def _place(self, branch: str, run: SuiteRun) -> Path:
         """The scenario's folder; layout v5 has its branches side by side."""
@@ -346,19 +337,7 @@ class _Tree:
         if not source.exists():
             _write_text(source, client_source_readme(scenario))
         if scenario.point.events_file is not None:
-            self._events[folder / "events.jsonl"] = scenario.point.events_file
-
-    @contextmanager
-    def client_events(self) -> Iterator[None]:
-        """The client's events beside their scenarios while the tree is judged; they are too large
-        to be submitted."""
-        for link, target in self._events.items():
-            link.symlink_to(target)
-        try:
-            yield
-        finally:
-            for link in self._events:
-                link.unlink()
+            self.client_events[folder / "events.jsonl"] = scenario.point.events_file
 
     def write_result(self, result: _Result, measurements_of_user: Mapping[str, Any]) -> None:
         run = result.main

@@ -6,10 +6,10 @@ events.jsonl; a package has the same files side by side, which is read as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from mlperf_suite.features.endpoints.curve.curve_figures import (
     REHEARSAL,
@@ -23,11 +23,11 @@ from mlperf_suite.features.endpoints.official_client_results.result_files import
     AccuracyResults,
     ClientConfig,
     ResultSummary,
-    config_of,
     read_typed,
+    read_yaml_as,
 )
 from mlperf_suite.features.endpoints.official_client_results.series import CONCURRENCY
-from mlperf_suite.judging.reading import folders_in, read_yaml
+from mlperf_suite.judging.reading import folders_in
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_summary
 
 _DEEPEST = 6
@@ -36,15 +36,13 @@ _DEEPEST = 6
 
 @dataclass(frozen=True, slots=True)
 class ClientPoint:
-    """One run of the client, with its files. `content`: config.yaml as it stands. `accuracy` and
-    `events`: None without the file."""
+    """One run of the client, with its files; `accuracy` and `events`: None without the file."""
 
     folder: Path
     config_file: Path
     summary_file: Path
     accuracy_file: Path | None
     events_file: Path | None
-    content: dict[str, Any]
     config: ClientConfig
     summary: ResultSummary
     accuracy: AccuracyResults | None
@@ -63,6 +61,18 @@ class ClientPoint:
 
     def __str__(self) -> str:
         return str(self.folder)
+
+
+@contextmanager
+def linked(files: Mapping[Path, Path]) -> Iterator[None]:
+    """Links to these files, by the places where they are while this is open."""
+    for place, file in files.items():
+        place.symlink_to(file)
+    try:
+        yield
+    finally:
+        for place in files:
+            place.unlink()
 
 
 def read_points(folders: Sequence[Path]) -> tuple[list[ClientPoint], list[str]]:
@@ -94,8 +104,7 @@ def with_accuracy_of(point: ClientPoint, folder: Path) -> ClientPoint | str:
         if (path := _file(place, "accuracy", CLIENT_ACCURACY)) is None:
             continue
         accuracy, problem = read_typed(path, AccuracyResults)
-        content, _ = read_yaml(place / "config.yaml")
-        config, _ = config_of(content)
+        config, _ = read_yaml_as(place / "config.yaml", ClientConfig)
         load = config.settings.load_pattern if config else None
         if load and load.type == CONCURRENCY and load.target_concurrency != point.concurrency:
             return f"{place}: accuracy at concurrency {load.target_concurrency}"
@@ -157,8 +166,7 @@ def _read(folder: Path) -> ClientPoint | str:
     )
     if config_file is None:
         return f"{folder}: no config.yaml of the client"
-    content, problem = read_yaml(config_file)
-    config, fault = (None, problem) if problem else config_of(content)
+    config, fault = read_yaml_as(config_file, ClientConfig)
     summary_file = _file(folder, "performance", CLIENT_SUMMARY)
     assert summary_file is not None
     summary, no_summary = read_typed(summary_file, ResultSummary)
@@ -173,7 +181,6 @@ def _read(folder: Path) -> ClientPoint | str:
         summary_file=summary_file,
         accuracy_file=accuracy_file,
         events_file=_file(folder, "performance", "events.jsonl"),
-        content=content,
         config=config,
         summary=summary,
         accuracy=accuracy,

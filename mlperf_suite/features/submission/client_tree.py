@@ -14,7 +14,7 @@ from typing import Any
 
 from mlperf_suite import __version__
 from mlperf_suite.benchmarks.rounds import Round
-from mlperf_suite.features.endpoints.official_client.client_job import PLACEHOLDER, scorers_of
+from mlperf_suite.features.endpoints.official_client.client_job import PLACEHOLDER
 from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
     ClientBenchmark,
     client_benchmark,
@@ -102,7 +102,7 @@ def _faults(
         yield f"{folder}: {len(points)} results below it; name each of them"
     yield from (f"{point}: no {CLIENT_ACCURACY}" for point in points if point.accuracy_file is None)
     for point in points:
-        if PLACEHOLDER in scorers_of(point.content):
+        if PLACEHOLDER in point.config.scorers:
             yield f"{point}: its accuracy has no score of the client's own scorer ({PLACEHOLDER})"
 
 

@@ -18,6 +18,7 @@ from mlperf_suite.features.endpoints.judging.packages import judge_package
 from mlperf_suite.features.endpoints.official_client_results.series import SERIES_MODELS, Regions
 from mlperf_suite.features.submission.client_points import (
     ClientPoint,
+    linked,
     read_points,
     with_accuracy_of,
 )
@@ -28,6 +29,7 @@ from mlperf_suite.features.submission.package_writer import (
     known_of_warmup,
 )
 from mlperf_suite.results.run_folder import check_writable
+from mlperf_suite.judging.verdict_group import failures_of
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
 _FOLDERS = ("organization", "submission_id", "implementation")
@@ -76,9 +78,9 @@ def build_package(request: PackageRequest) -> Package:
         writer = PackageWriter(folder / facts.text("organization"), facts, curve)
         _take_earlier_curves(request, writer.results.relative_to(folder), folder)
         writer.write()
-        with writer.events_in_place():
-            passed, failures = _judge(writer.root)
-        if failures:
+        with linked(writer.client_events):
+            groups = judge_package(writer.root)
+        if failures := failures_of(groups):
             raise RefusedError(failures)
         _put_into_place(folder, out)
     finally:
@@ -88,7 +90,7 @@ def build_package(request: PackageRequest) -> Package:
         system=writer.system,
         model=curve.model.id,
         points=len(curve.points),
-        rules_passed=passed,
+        rules_passed=sum(group.count("passed") for group in groups),
         notes=tuple(writer.notes),
     )
 
@@ -197,15 +199,3 @@ def _with_accuracy(
         elif not place:
             result[number] = replace(point, accuracy_file=None, accuracy=None)
     return result, reasons
-
-
-def _judge(root: Path) -> tuple[int, list[str]]:
-    """The number of rules that a package passes, and the others, one per line."""
-    groups = judge_package(root)
-    failures = [
-        f"{group.name}: {v.rule}: found {v.found}, required {v.required}"
-        for group in groups
-        for v in group.verdicts
-        if v.status == "failed"
-    ]
-    return sum(group.count("passed") for group in groups), failures

@@ -7,19 +7,16 @@ github.com/mlcommons/endpoints_policies.
 from __future__ import annotations
 
 import datetime
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.errors import UsageError
 from mlperf_suite.features.endpoints.official_client_results.series import SERIES_MODELS
-from mlperf_suite.untrusted_files import read_regular
+from mlperf_suite.option_specs import read_toml
 
 ACCURACY_RUN = "accuracy"
 """In a point's table: the folder of its accuracy run, or false for none."""
-_MAX_FILE_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,15 +139,7 @@ def lacking_warmup(facts: PackageFacts, names: Sequence[str]) -> list[str]:
 
 def read_facts(path: Path) -> PackageFacts:
     """The facts in a file, none if it does not exist. Raises UsageError if it is no TOML."""
-    try:
-        text = read_regular(path, _MAX_FILE_BYTES).decode("utf-8")
-        return PackageFacts(path, _plain(tomllib.loads(text)))
-    except FileNotFoundError:
-        return PackageFacts(path, {})
-    except OSError as error:
-        raise UsageError.for_option("--facts", path, error.strerror or str(error)) from error
-    except (ValueError, RecursionError) as error:
-        raise UsageError.for_option("--facts", path, f"not TOML: {error}") from error
+    return PackageFacts(path, _plain(read_toml("--facts", path)) if path.exists() else {})
 
 
 def _plain(value: Any) -> Any:

@@ -6,15 +6,14 @@ What events.jsonl adds to a point, its steady state and its warm-up, is computed
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from mlperf_suite import __version__
+from mlperf_suite import __version__, strict_json
 from mlperf_suite.errors import RefusedError, UsageError
 from mlperf_suite.features.endpoints.official_client_results.answer_texts import TokenCounts
 from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
@@ -107,20 +106,15 @@ class PackageWriter:
         if self._facts.needs_power:
             self._write_power(self.results.parent / SYSTEM_POWER)
 
-    @contextmanager
-    def events_in_place(self) -> Iterator[None]:
-        """The client's events beside their points while the package is judged; they are no part of
-        it."""
-        links = []
-        for number, point in self._curve.points.items():
-            if point.events_file is not None:
-                links.append(self.results / f"r{number}" / "events.jsonl")
-                links[-1].symlink_to(point.events_file)
-        try:
-            yield
-        finally:
-            for link in links:
-                link.unlink()
+    @property
+    def client_events(self) -> dict[Path, Path]:
+        """The client's events, by their places beside their points while the package is judged;
+        they are no part of it."""
+        return {
+            self.results / f"r{number}" / "events.jsonl": point.events_file
+            for number, point in self._curve.points.items()
+            if point.events_file is not None
+        }
 
     def _read_events(self) -> None:
         """Compute what follows from each point's events.jsonl, and note it."""
@@ -309,8 +303,8 @@ class PackageWriter:
         node_sets = [self._node_set(s, n) for n, s in enumerate(given["node_sets"], 1)]
         content = {"system_desc_id": self.system, **given, "node_sets": node_sets}
         try:
-            power = msgspec.convert(content, SystemPower)
-        except msgspec.ValidationError as error:
+            power = strict_json.typed(content, SystemPower)
+        except ValueError as error:
             raise RefusedError([f"{self._facts.path}: [power]: {error}"]) from error
         ids = {node["system_node_ensemble_id"]: node for node, _ in self._nodes()}
         cores = {

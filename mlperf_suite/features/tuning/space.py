@@ -7,14 +7,14 @@ import json
 import math
 import os
 import shlex
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mlperf_suite.engines.vllm_environment import allowed_cpus, is_cpu_build
-from mlperf_suite.errors import UsageError, os_error_line
+from mlperf_suite.errors import UsageError
+from mlperf_suite.option_specs import read_toml
 from mlperf_suite.settings import engine_arg_text
 
 Value = str | int | float | bool
@@ -76,14 +76,7 @@ def _repeated(values: Sequence[Value]) -> str:
 
 def contents(file: Path | None) -> dict[str, Any]:
     """What a file for `--space` says; nothing without one. Raises UsageError if it is not TOML."""
-    if file is None:
-        return {}
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"--space {os_error_line(error, file)}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"--space {file}: not TOML in UTF-8: {error}") from error
+    return {} if file is None else read_toml("--space", file)
 
 
 def machine_space(gpus: int | None = None) -> Space:

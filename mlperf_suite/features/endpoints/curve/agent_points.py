@@ -141,17 +141,17 @@ class ConversationLoop:
 def agent_point(times: LoopTimes, concurrency: int) -> CurvePoint:
     """The figures of a point whose turns were all answered. Its interactivity is the tokens of all
     turns ÷ the sum of their times, without the tools' (endpoints_rules.md §4.1)."""
-    point = point_of(times, concurrency)
-    issued, ended = np.array(times.issued_s, float), np.array(times.ended_s, float)
-    tokens, edges = np.array(times.tokens, float), np.linspace(0, point.duration_s, BLOCKS + 1)
+    answers = times.answered()
+    point = point_of(answers, times.issuing_s, concurrency)
+    ended, edges = answers.ended_ms, np.linspace(0, point.duration_s * 1000, BLOCKS + 1)
 
     def rate(inside: Any) -> float:
-        spent_s = (ended - issued)[inside].sum()
-        return float(tokens[inside].sum() / spent_s) if spent_s > 0 else 0.0
+        spent_ms = answers.latency_ms[inside].sum()
+        return float(answers.tokens[inside].sum() / spent_ms) * 1000 if spent_ms > 0 else 0.0
 
     rates = [rate((ended > edges[n]) & (ended <= edges[n + 1])) for n in range(BLOCKS)]
     blocks = [replace(b, interactivity=r) for b, r in zip(point.blocks, rates, strict=True)]
-    return replace(point, interactivity=rate(np.isfinite(ended)), blocks=tuple(blocks))
+    return replace(point, interactivity=rate(slice(None)), blocks=tuple(blocks))
 
 
 @dataclass

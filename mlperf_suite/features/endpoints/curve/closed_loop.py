@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
 from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.benchmarks.request_times import RequestTimes
 from mlperf_suite.engines.hang_detector import LOOK_S, HangDetector
 from mlperf_suite.engines.protocol import SILENCE_S, Engine, Request, Tokens
 from mlperf_suite.errors import EngineDiedError, EngineError
@@ -44,6 +45,17 @@ class LoopTimes:
     issuing_s: float = 0.0
     failure: str = ""
     answers: dict[int, Sequence[int]] = field(default_factory=dict)
+
+    def answered(self) -> RequestTimes:
+        """The requests that were answered, since the loop began."""
+        import numpy as np
+
+        ended = np.array(self.ended_s)
+        rows = ~np.isnan(ended)
+        issued, first, ended = (
+            np.array(column)[rows] * 1000 for column in (self.issued_s, self.first_s, ended)
+        )
+        return RequestTimes(issued, first, ended, np.array(self.tokens)[rows])
 
     @property
     def completed(self) -> int:

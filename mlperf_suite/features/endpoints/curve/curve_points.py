@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mlperf_suite.benchmarks.percentile import percentile
+from mlperf_suite.benchmarks.request_times import RequestTimes
 from mlperf_suite.features.endpoints.curve.closed_loop import LoopTimes
 from mlperf_suite.features.endpoints.curve.curve_figures import CurveBlock, CurvePoint
 from mlperf_suite.features.endpoints.official_client_results.series import (
@@ -124,72 +125,59 @@ def endless_order(samples: int, seed: int) -> Iterator[int]:
 # The figures of a point
 
 
-def point_of(times: LoopTimes, concurrency: int) -> CurvePoint:
+def point_of(answers: RequestTimes, window_s: float, concurrency: int) -> CurvePoint:
     """The figures of a point, at least one of whose requests was answered; it is "measured".
 
-    Its window is the time in which the loop issued requests. The tokens of an answer count evenly
+    `window_s`: the time in which the loop issued requests. The tokens of an answer count evenly
     from its first to its last: so those after the window, while the last answers ended at less than
     the concurrency, do not count. If not even the first request of each user was answered in that
     time, the window is the whole run. TTFT and TPOT are those of every answer.
     """
-    answers, window_s = _Answers(times), times.issuing_s
-    if np.sum(answers.end <= window_s) < concurrency:
-        window_s = float(answers.end.max())
-    edges = np.linspace(0.0, window_s, BLOCKS + 1)
-    by_block = answers.tokens_until(edges)
+    first, end = answers.first_ms, answers.ended_ms
+    ttft, tpot = answers.ttft_ms, answers.tpot_ms
+    window_ms = window_s * 1000
+    if np.sum(end <= window_ms) < concurrency:
+        window_ms = float(end.max())
+    edges = np.linspace(0.0, window_ms, BLOCKS + 1)
+    by_block = _tokens_until(edges, first, end, answers.tokens)
     blocks = tuple(
         CurveBlock(
-            float(tokens) * BLOCKS / window_s,
-            _ms(answers.tpot[(answers.end > low) & (answers.end <= high)], 0.9),
-            _ms(answers.ttft[(answers.first > low) & (answers.first <= high)], 0.9),
+            float(tokens) * BLOCKS / window_ms * 1000,
+            _percentile(tpot[(end > low) & (end <= high)], 0.9),
+            _percentile(ttft[(first > low) & (first <= high)], 0.9),
         )
         for tokens, low, high in zip(np.diff(by_block), edges, edges[1:], strict=False)
     )
     return CurvePoint(
         concurrency,
         "measured",
-        duration_s=round(window_s, 6),
-        completed=len(answers.end),
+        duration_s=round(window_ms / 1000, 6),
+        completed=len(answers),
         output_tokens=round(float(by_block[-1])),
-        tpot_p50_ms=_ms(answers.tpot, 0.5),
-        tpot_p90_ms=_ms(answers.tpot, 0.9),
-        ttft_p50_ms=_ms(answers.ttft, 0.5),
-        ttft_p90_ms=_ms(answers.ttft, 0.9),
+        tpot_p50_ms=_percentile(tpot, 0.5),
+        tpot_p90_ms=_percentile(tpot, 0.9),
+        ttft_p50_ms=_percentile(ttft, 0.5),
+        ttft_p90_ms=_percentile(ttft, 0.9),
         blocks=blocks,
     )
 
 
-class _Answers:
-    """The answered requests as arrays, times in s."""
-
-    def __init__(self, times: LoopTimes) -> None:
-        end = np.array(times.ended_s, float)
-        answered = ~np.isnan(end)
-        issued = np.array(times.issued_s, float)[answered]
-        self.end = end[answered]
-        self.first = np.array(times.first_s, float)[answered]
-        self.count = np.array(times.tokens, float)[answered]
-        self.ttft = self.first - issued
-        # The series defines TPOT from the second token on; an answer of one token has none.
-        several = self.count > 1
-        self.tpot = np.full(len(self.end), np.nan)
-        self.tpot[several] = (self.end - self.first)[several] / (self.count[several] - 1)
-
-    def tokens_until(self, moments: Figures) -> Figures:
-        """The tokens that were made until each of these moments, in s since the loop began."""
-        span, at_first = np.maximum(self.end - self.first, 1e-9), np.minimum(self.count, 1)
-        made = np.zeros(len(moments))
-        for number, moment in enumerate(moments):
-            share = np.clip((moment - self.first) / span, 0.0, 1.0)
-            later = (self.count - at_first) * share
-            made[number] = np.sum(np.where(self.first <= moment, at_first + later, 0.0))
-        return made
+def _tokens_until(
+    moments: Figures, first: Figures, end: Figures, tokens: npt.NDArray[np.int64]
+) -> Figures:
+    """The tokens that answers had at each of these moments, on the clock of their times."""
+    span, at_first = np.maximum(end - first, 1e-6), np.minimum(tokens, 1)
+    made = np.zeros(len(moments))
+    for number, moment in enumerate(moments):
+        later = (tokens - at_first) * np.clip((moment - first) / span, 0.0, 1.0)
+        made[number] = np.sum(np.where(first <= moment, at_first + later, 0.0))
+    return made
 
 
-def _ms(seconds: Figures, share: float) -> float | None:
-    """A percentile in ms; None if no request has the time."""
-    ascending = np.sort(seconds[~np.isnan(seconds)])
-    return round(percentile(ascending, share) * 1000, 6) if len(ascending) else None
+def _percentile(times_ms: Figures, share: float) -> float | None:
+    """A percentile; None if no request has the time."""
+    ascending = np.sort(times_ms[~np.isnan(times_ms)])
+    return round(percentile(ascending, share), 6) if len(ascending) else None
 
 
 def growing_queue(times: LoopTimes, concurrency: int, now_s: float, block_s: float) -> str:

@@ -511,7 +511,7 @@ def _judged(times: LoopTimes, concurrency: int, saturation: str, faults: list[st
         return CurvePoint(
             concurrency, "over-saturated", reason=saturation, completed=times.completed
         )
-    return point_of(times, concurrency)
+    return point_of(times.answered(), times.issuing_s, concurrency)
 
 
 def _point_line(point: CurvePoint) -> str:

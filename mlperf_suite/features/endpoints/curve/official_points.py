@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.errors import RunError, SuiteError
-from mlperf_suite.features.endpoints.curve.closed_loop import LoopTimes
 from mlperf_suite.features.endpoints.curve.curve_figures import (
     SCORED_FOLDER,
     CurveBlock,
@@ -19,8 +17,8 @@ from mlperf_suite.features.endpoints.curve.curve_figures import (
 )
 from mlperf_suite.features.endpoints.curve.curve_points import point_of
 from mlperf_suite.features.endpoints.official_client.client_answers import (
-    ClientAnswer,
     read_answers,
+    request_times,
 )
 from mlperf_suite.features.endpoints.official_client.client_job import (
     PERFORMANCE_DATA,
@@ -113,8 +111,9 @@ class OfficialPoints:
         with contextlib.suppress(RunError):
             answers = read_answers(report).get(PERFORMANCE_DATA, [])
             if answers and all(answer.first_ns is not None for answer in answers):
-                tokens = self.count_tokens([answer.text for answer in answers])
-                return point_of(_times_of(answers, tokens), concurrency).blocks
+                times = request_times(answers, self.count_tokens([a.text for a in answers]))
+                issuing_s = float(times.issued_ms.max()) / 1000
+                return point_of(times, issuing_s, concurrency).blocks
         return ()
 
     def _job(self, load: ClientLoad, performance: ClientData) -> ClientJob:
@@ -158,19 +157,6 @@ class OfficialPoints:
         base = self.folder.absolute() / place
         names = (f"{concurrency:05}{f'-{n}' if n > 1 else ''}" for n in itertools.count(1))
         return next(base / name for name in names if not (base / name).exists())
-
-
-def _times_of(answers: Sequence[ClientAnswer], tokens: Sequence[int]) -> LoopTimes:
-    """The requests as those of the suite's own loop."""
-    rows = sorted(zip(answers, tokens, strict=True), key=lambda row: row[0].issued_ns)
-    begin_ns = rows[0][0].issued_ns
-    columns = (
-        [((at_ns or 0) - begin_ns) / 1e9 for at_ns in column]
-        for column in zip(*((a.issued_ns, a.first_ns, a.ended_ns) for a, _ in rows), strict=True)
-    )
-    issued_s, first_s, ended_s = (array("d", column) for column in columns)
-    counts = array("q", [count for _, count in rows])
-    return LoopTimes(issued_s, first_s, ended_s, counts, issuing_s=issued_s[-1])
 
 
 def point_of_summary(report: Path, concurrency: int, folder: str) -> CurvePoint:

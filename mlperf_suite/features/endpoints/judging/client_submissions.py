@@ -30,8 +30,8 @@ from mlperf_suite.features.endpoints.official_client_results.result_files import
     AuditResult,
     ClientConfig,
     ResultSummary,
-    config_of,
     read_typed,
+    read_yaml_as,
 )
 from mlperf_suite.features.endpoints.rules.client_rules import ClientFacts
 from mlperf_suite.features.submission_check.scenario_folders import BenchmarkFolder, ScenarioFolder
@@ -136,8 +136,7 @@ def _client_files(place: ScenarioFolder) -> tuple[Path, Path, Path]:
 
 def _read(place: ScenarioFolder, benchmark: ClientBenchmark) -> ClientResult:
     config_file, summary_file, accuracy_file = _client_files(place)
-    content, problem = read_yaml(config_file)
-    config, fault = (None, problem) if problem else config_of(content)
+    config, fault = read_yaml_as(config_file, ClientConfig)
     summary, no_summary = read_typed(summary_file, ResultSummary)
     accuracy, no_accuracy = read_typed(accuracy_file, AccuracyResults)
     problems = tuple(filter(None, (fault, no_summary, no_accuracy)))

@@ -22,24 +22,24 @@ from mlperf_suite.features.endpoints.official_client_results.package_files impor
     SYSTEM_POWER,
     PointFile,
     description_of,
-    point_of,
 )
 from mlperf_suite.features.endpoints.official_client_results.provisioned_power import SystemPower
 from mlperf_suite.features.endpoints.official_client_results.result_files import (
     CLIENT_ACCURACY,
     CLIENT_SUMMARY,
     AccuracyResults,
+    ClientConfig,
     ResultSummary,
-    config_of,
     earlier_scores,
     read_typed,
+    read_yaml_as,
 )
 from mlperf_suite.features.endpoints.official_client_results.series import SERIES, SERIES_MODELS
 from mlperf_suite.features.endpoints.rules.client_rules import ClientFacts
 from mlperf_suite.features.endpoints.rules.package_rules import CurveFacts, PointFacts
 from mlperf_suite.features.submission_check.scenario_folders import DIVISIONS, TreeJudge
 from mlperf_suite.judging.judges import Folders, FoundResults, JudgeRequest
-from mlperf_suite.judging.reading import file_names, folders_in, read_json, read_yaml, size_of
+from mlperf_suite.judging.reading import file_names, folders_in, read_json, size_of
 from mlperf_suite.judging.verdict_group import VerdictGroup, name_of, refused, verdict_group
 from mlperf_suite.rules import judge
 from mlperf_suite.strict_json import JsonFile
@@ -172,8 +172,7 @@ def _power(path: Path) -> SystemPower | str | None:
 
 def _point(folder: Path, number: int, model: str, tokenizer: Path | None) -> PointFacts:
     """What the files of a point have."""
-    content, problem = read_yaml(folder / POINT_YAML)
-    file, fault = (None, problem) if problem else point_of(content)
+    file, fault = read_yaml_as(folder / POINT_YAML, PointFile)
     described = read_json(folder / _DESCRIPTION)
     description, no_description = (
         (None, described.problem) if described.problem else description_of(described.content)
@@ -198,8 +197,7 @@ def _client(
     benchmark = SERIES_MODELS.get(model) or ClientBenchmark(model, "datacenter", "Server", 0, 0)
     if file is not None and file.offline == "dedicated":
         benchmark = replace(benchmark, scenario="Offline")
-    content, problem = read_yaml(folder / _CONFIG)
-    config, fault = (None, problem) if problem else config_of(content)
+    config, fault = read_yaml_as(folder / _CONFIG, ClientConfig)
     summary, no_summary = read_typed(folder / CLIENT_SUMMARY, ResultSummary)
     accuracy, no_accuracy = _scores(folder)
     return ClientFacts(

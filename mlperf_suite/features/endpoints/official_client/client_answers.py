@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec import DecodeError, json
 
+from mlperf_suite.benchmarks.request_times import RequestTimes
 from mlperf_suite.errors import RunError
 from mlperf_suite.features.endpoints.official_client_results.answer_texts import answer_text
 from mlperf_suite.features.endpoints.official_client_results.event_lines import events_in
 from mlperf_suite.untrusted_files import read_regular
 
+_NS_PER_MS = 1e6
 EVENTS_FILE, INDEX_FILE = "events.jsonl", "sample_idx_map.json"
 
 
@@ -61,6 +64,20 @@ def _answers(path: Path, maps: dict[str, dict[str, int]]) -> dict[str, list[Clie
             request.ended_ns, request.text = now_ns, answer_text(event.data).whole
             ended[name].append(open_requests.pop(uuid))
     return ended
+
+
+def request_times(answers: Sequence[ClientAnswer], tokens: Sequence[int]) -> RequestTimes:
+    """Their times since the first one was issued; at least one answer. `tokens`: of each."""
+    import numpy as np
+
+    begin_ns = min(answer.issued_ns for answer in answers)
+    columns = zip(*((a.issued_ns, a.first_ns, a.ended_ns) for a in answers), strict=True)
+    # Whole ns until here: as float they would not be exact.
+    issued, first, ended = (
+        np.array([math.nan if ns is None else (ns - begin_ns) / _NS_PER_MS for ns in column])
+        for column in columns
+    )
+    return RequestTimes(issued, first, ended, np.array(tokens))
 
 
 def texts_by_sample(answers: Sequence[ClientAnswer]) -> dict[int, str]:

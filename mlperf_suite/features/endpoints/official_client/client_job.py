@@ -214,14 +214,6 @@ def _datasets(job: ClientJob, folder: Path) -> Iterable[dict[str, Any]]:
         }
 
 
-def scorers_of(config: Mapping[str, Any]) -> set[str]:
-    """The scorers that a configuration names, as the client writes it; empty for anything else."""
-    datasets = config.get("datasets")
-    rows = [row for row in datasets if isinstance(row, dict)] if isinstance(datasets, list) else []
-    scored = (row.get("accuracy_config") for row in rows)
-    return {str(of["eval_method"]) for of in scored if isinstance(of, dict) and "eval_method" in of}
-
-
 def write_job(job: ClientJob, folder: Path) -> Path:
     """Write a job's configuration and data into a folder; returns the configuration's file.
 

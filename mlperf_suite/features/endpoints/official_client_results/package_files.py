@@ -10,9 +10,13 @@ import datetime
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from mlperf_suite.features.endpoints.official_client_results.result_files import Count, Figure
+from mlperf_suite.features.endpoints.official_client_results.result_files import (
+    Count,
+    Figure,
+    read_as,
+)
 from mlperf_suite.untrusted_files import printable
 
 POINT_YAML, SYSTEM_POWER = "point.yaml", "system_power.json"
@@ -215,15 +219,6 @@ def _is_date(text: str) -> bool:
         return False
 
 
-def point_of(content: Any) -> tuple[PointFile | None, str]:
-    """The content of point.yaml as a type and "", or None and in one line what is wrong."""
-    try:
-        return convert(content, PointFile), ""
-    # RecursionError: YAML may hold itself. UnicodeEncodeError: half a surrogate pair.
-    except (ValidationError, RecursionError, UnicodeEncodeError) as error:
-        return None, f"point.yaml: {printable(str(error))}"
-
-
 _STATUS = "system_availability_status"
 _SPELLINGS = (_STATUS, "publication_status", "availability_status")
 _WORDS = {w.lower(): w for w in ("Standardized", "Serviced", "RDI", "Available", "Preview")}
@@ -241,7 +236,4 @@ def _normalized(content: Mapping[str, Any]) -> dict[str, Any]:
 
 def description_of(content: Mapping[str, Any]) -> tuple[SystemDescription | None, str]:
     """The content of system_desc.json as a type and "", or None and in one line what is wrong."""
-    try:
-        return convert(_normalized(content), SystemDescription), ""
-    except (ValidationError, RecursionError, UnicodeEncodeError) as error:
-        return None, f"system_desc.json: {printable(str(error))}"
+    return read_as(_normalized(content), SystemDescription, "system_desc.json")

@@ -9,10 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from msgspec import DecodeError, Meta, Struct, ValidationError, convert, field, json
+from msgspec import Meta, Struct, field
 
 from mlperf_suite import strict_json
-from mlperf_suite.untrusted_files import printable, read_regular
+from mlperf_suite.judging.reading import read_yaml
+from mlperf_suite.untrusted_files import printable
 
 CLIENT_SUMMARY, CLIENT_ACCURACY = "result_summary.json", "accuracy_results.json"
 Count = Annotated[int, Meta(ge=0, le=2**53)]
@@ -168,10 +169,7 @@ def earlier_scores(path: Path) -> tuple[AccuracyResults | None, str]:
     scores = earlier.accuracy_scores
     if isinstance(scores, dict):
         scores = tuple({**score, "dataset_name": name} for name, score in scores.items())
-    try:
-        return convert({"accuracy_scores": scores}, AccuracyResults), ""
-    except ValidationError as error:
-        return None, f"{path.name}: {printable(str(error))}"
+    return read_as({"accuracy_scores": scores}, AccuracyResults, path.name)
 
 
 class AuditResult(Struct, frozen=True):
@@ -206,29 +204,37 @@ class ClientConfig(Struct, frozen=True):
     datasets: Annotated[tuple[dict[str, Any], ...], _MAX_ENTRIES] = ()
     settings: ClientSettings = field(default_factory=ClientSettings)
 
+    @property
+    def scorers(self) -> set[str]:
+        """The scorers of its data sets."""
+        scored = (row.get("accuracy_config") for row in self.datasets)
+        return {str(of.get("eval_method")) for of in scored if isinstance(of, dict)}
+
 
 def read_typed(path: Path, kind: type[_FileT]) -> tuple[_FileT | None, str]:
     """A JSON file of the client and "", or None and in one line why it cannot be read."""
     try:
-        raw = read_regular(path, _MAX_FILE_BYTES)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        return None, f"{path.name} cannot be read: {reason or 'no valid name'}"
-    try:
-        strict_json.loads(raw.decode("utf-8"))
-        return json.decode(raw, type=kind), ""
+        content = strict_json.load(path, _MAX_FILE_BYTES)
+    except OSError as error:
+        return None, f"{path.name} cannot be read: {error.strerror}"
     except strict_json.RepeatedMemberError as error:
         return None, f"{path.name} has {printable(str(error))}"
-    except ValidationError as error:
-        return None, f"{path.name}: {printable(str(error))}"
-    except (DecodeError, ValueError):
+    # Also for a name that no file can have.
+    except ValueError:
         return None, f"{path.name} is not JSON in UTF-8"
+    return read_as(content, kind, path.name)
 
 
-def config_of(content: Any) -> tuple[ClientConfig | None, str]:
-    """The configuration in a YAML file's content and "", or None and in one line what is wrong."""
+def read_as(content: Any, kind: type[_FileT], name: str) -> tuple[_FileT | None, str]:
+    """The content of the file of that name as a type and "", or None and in one line what is
+    wrong."""
     try:
-        return convert(content, ClientConfig), ""
-    # RecursionError: YAML may hold itself. UnicodeEncodeError: half a surrogate pair.
-    except (ValidationError, RecursionError, UnicodeEncodeError) as error:
-        return None, f"config.yaml: {printable(str(error))}"
+        return strict_json.typed(content, kind), ""
+    except ValueError as error:
+        return None, f"{name}: {error}"
+
+
+def read_yaml_as(path: Path, kind: type[_FileT]) -> tuple[_FileT | None, str]:
+    """A YAML file as a type and "", or None and in one line what is wrong."""
+    content, problem = read_yaml(path)
+    return (None, problem) if problem else read_as(content, kind, path.name)
