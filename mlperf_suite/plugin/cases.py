@@ -199,17 +199,13 @@ def _parametrize_runs(metafunc: pytest.Metafunc, fixture: str, kind: RunsOfFixtu
         return
     test, mode = metafunc.function.__name__, kind.modes[0]
     named = ((name, mode) for mode in kind.modes for name in _rule_names(test, mode))
-    is_of_rule = any(_is_rule(name, mode) for name, mode in named)
+    subjects = ((rule_named(name), mode) for name, mode in named)
+    is_of_rule = any(rule is not None and rule.subject == mode for rule, mode in subjects)
     names = (f"test of {mode.upper()}", f"tests of {mode.upper()}")
     mark = getattr(pytest.mark, mode_marker(mode))
     keys = [key for key, rules in runs if not is_of_rule or _rule_names(test, key.mode) & {*rules}]
     cases = [_runcase_of(key, kind) for key in keys]
     parametrize(metafunc, fixture, cases, NoCase(names, "of another benchmark"), mark)
-
-
-def _is_rule(name: str, mode: Mode) -> bool:
-    rule = rule_named(name)
-    return rule is not None and rule.subject == mode
 
 
 def _rules_of(

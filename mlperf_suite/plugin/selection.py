@@ -73,11 +73,6 @@ def _why_not_step(step: StepKey, mode: str, settings: Settings) -> NoCase | None
     return None
 
 
-def _why_not_beside(item: pytest.Item, steps: list[StepKey]) -> NoCase | None:
-    reasons = (case.why_not_beside(steps) for case in cases_of(item))
-    return next(filter(None, reasons), None)
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect what cannot run here and sort the rest in the order of the session's plan."""
@@ -85,7 +80,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     why = {item: why_not(item, settings) for item in items}
     made = [step for item, reason in why.items() if reason is None for step in steps_of(item)]
     steps = list(dict.fromkeys(made))
-    why = {item: reason or _why_not_beside(item, steps) for item, reason in why.items()}
+    for item, reason in why.items():
+        beside = (case.why_not_beside(steps) for case in cases_of(item))
+        why[item] = reason or next(filter(None, beside), None)
     selection = [item for item, reason in why.items() if reason is None]
     rest = [item for item, reason in why.items() if reason is not None]
     reasons = Counter(reason for reason in why.values() if reason is not None)
