@@ -23,7 +23,7 @@ from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.rules import rules_for
 from mlperf_suite.rules.registry import Rule, rule_named
 from mlperf_suite.session.companion import profile_of
-from mlperf_suite.session.run_kind import NoCase, StepKey, kind_of, run_kinds
+from mlperf_suite.session.run_kind import NoCase, StepKey, kind_named, kind_of, run_kinds
 
 if TYPE_CHECKING:
     from mlperf_suite.benchmarks.audits import Mode
@@ -176,7 +176,8 @@ def run_key(
 ) -> StepKey:
     """The key of a benchmark's run in a mode, of the kind that makes it; with `settings`, of the
     kind that they do not leave out."""
-    found = [kind.key_of(benchmark, scenario.name, mode) for kind in run_kinds().values()]
+    kinds = [kind_named(benchmark.run_kind)] if settings is None else run_kinds()
+    found = [kind.key_of(benchmark, scenario.name, mode) for kind in kinds]
     keys: list[StepKey] = [key for key in found if key is not None]
     if settings is not None:
         keys.sort(key=lambda key: kind_of(key).why_not(key, settings) is not None)
@@ -273,8 +274,10 @@ def _changes(config: pytest.Config, mode: Mode) -> tuple[list[Any], NoCase]:
     cases = []
     for benchmark, scenario in scenarios_of(config, mode):
         baseline = baselines_of(config).get((benchmark.id, scenario.name))
+        if baseline is None:
+            continue
         key = run_key(benchmark, scenario, mode, settings_of(config))
-        for metric in baseline.metrics(mode) if baseline else ():
+        for metric in baseline.metrics(mode):
             case = MetricCase(key, metric.name)
             cases.append(case_of(case, scenario.marker, metric.name, mode=mode))
     return cases, REGRESSION

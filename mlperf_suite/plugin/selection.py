@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
+from mlperf_suite.benchmarks.definition import LOADGEN
 from mlperf_suite.plugin.cases import (
     asks_for_engine,
     cases_of,
@@ -118,7 +119,7 @@ def _nothing_left(config: pytest.Config, settings: Settings, reasons: Counter[No
 def _refuse_what_does_nothing(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Reject a command-line option that no selected test uses."""
     steps = list(dict.fromkeys(step for item in items for step in steps_of(item)))
-    for kind in run_kinds().values():
+    for kind in run_kinds([LOADGEN, *(step.kind for step in steps)]):
         own = [step for step in steps if step.kind == kind.name]
         if fault := kind.fault(own, steps, config.getoption):
             raise pytest.UsageError(fault)
