@@ -19,11 +19,7 @@ from mlperf_suite.engines.protocol import (
     Profiler,
     parallel_sets,
 )
-from mlperf_suite.engines.vllm_environment import (
-    import_failure,
-    runs_on_cpu,
-    visible_gpus,
-)
+from mlperf_suite.engines.vllm_environment import import_failure, runs_on_cpu, visible_gpus
 from mlperf_suite.errors import EngineError
 from mlperf_suite.hardware import ChosenSetting, Precision, choose_precision
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, runnable
 from mlperf_suite.benchmarks.definition import SCENARIOS, Benchmark, Scenario
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
@@ -24,10 +25,7 @@ from mlperf_suite.rules import rules_for
 from mlperf_suite.rules.registry import Rule, rule_named
 from mlperf_suite.session.companion import profile_of
 from mlperf_suite.session.run_kind import NoCase, StepKey, kind_named, kind_of, run_kinds
-
-if TYPE_CHECKING:
-    from mlperf_suite.benchmarks.audits import Mode
-    from mlperf_suite.settings import Settings
+from mlperf_suite.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

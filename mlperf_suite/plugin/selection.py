@@ -4,27 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import LOADGEN
-from mlperf_suite.plugin.cases import (
-    asks_for_engine,
-    cases_of,
-    no_case_of,
-    steps_of,
-)
+from mlperf_suite.plugin.cases import asks_for_engine, cases_of, no_case_of, steps_of
 from mlperf_suite.plugin.existing_logs import is_of_logs, judged_of
 from mlperf_suite.plugin.lifecycle import plan_of
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.session.companion import companion_kinds
 from mlperf_suite.session.plan import Plan
 from mlperf_suite.session.run_kind import TEST, NoCase, StepKey, kind_of, run_kinds, why_not_ours
-
-if TYPE_CHECKING:
-    from mlperf_suite.settings import Settings
+from mlperf_suite.settings import Settings
 
 _LEFT_OUT = pytest.StashKey[Counter[NoCase]]()
 _COLUMNS = 80

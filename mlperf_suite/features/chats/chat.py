@@ -15,11 +15,7 @@ from typing import Any
 import msgspec
 
 from mlperf_suite.errors import SuiteError
-from mlperf_suite.features.servers.adapters import (
-    AnswerError,
-    error_line,
-    one_line,
-)
+from mlperf_suite.features.servers.adapters import AnswerError, error_line, one_line
 
 Json = Mapping[str, Any]
 

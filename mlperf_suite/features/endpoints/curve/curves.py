@@ -20,13 +20,7 @@ from typing import Any
 
 from mlperf_suite import __version__
 from mlperf_suite.benchmarks.definition import LOADGEN, Benchmark
-from mlperf_suite.engines.protocol import (
-    Engine,
-    RemoteEngine,
-    RemoteRun,
-    ServerView,
-    TracingEngine,
-)
+from mlperf_suite.engines.protocol import Engine, RemoteEngine, RemoteRun, ServerView, TracingEngine
 from mlperf_suite.errors import RunError
 from mlperf_suite.features.chats.agent_replay import turn_timeout_s
 from mlperf_suite.features.chats.agent_sessions import sessions_of
