@@ -46,7 +46,7 @@ _MODULES = (
     *(
         f"mlperf_suite.plugin.{name}"
         for name in (
-            *("baseline_gate", "cases", "ci_reports", "existing_logs", "hooks", "lifecycle"),
+            *("baseline_gate", "cases", "ci_reports", "existing_logs", "lifecycle"),
             *("options", "outcomes", "progress", "selection", "terminal_report"),
             "workers",
         )

@@ -28,14 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from mlperf_suite.plugin.command import run_tests
 
         return run_tests(arguments)
-    of_features = {name: _command(module) for name, module in modules.items()}
+    of_features = {name: import_module(module).COMMAND for name, module in modules.items()}
     return _run(arguments, {**COMMANDS, **of_features})
-
-
-def _command(module: str) -> Subcommand:
-    command = import_module(module).COMMAND
-    assert isinstance(command, Subcommand)
-    return command
 
 
 def _run(arguments: Sequence[str], commands: dict[str, Subcommand]) -> int:

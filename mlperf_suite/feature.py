@@ -29,9 +29,10 @@ class Feature:
     module with `OPTIONS`, settings of a session by name; if there are any, `completed`, what
     follows from them and the environment, `check`, which refuses what cannot be combined, and
     `recorded`, what config.json says in place of their values. `benchmarks`: modules with
-    `BENCHMARKS`. `kinds`: modules with a `KIND` of run. `results`: what these make that is of no
-    benchmark, by the names in meta.benchmark. `engine`: a module with an `ENGINE`, which loads
-    engines of a kind of its own. `rules`: modules with rules. `figures`: by their name in
+    `BENCHMARKS`. `kinds`: by the name of a kind of run, the module with its `KIND`. `results`: what
+    these make that is of no benchmark, by the names in meta.benchmark. `engine`: a module with an
+    `ENGINE`, which loads engines of a kind of its own, and the name of the option in `OPTIONS`
+    whose value, if any, chooses it. `rules`: modules with rules. `figures`: by their name in
     summary.json, such as peak or run.caching, the module and class of figures. `report`: a module
     with a `REPORT`, what reports say of them; asked of every summary if the feature has no figures
     there. `gate`: a module with a `GATE`, what the regression gate compares of them. `session`: a
@@ -46,8 +47,8 @@ class Feature:
     markers: Mapping[str, str] = field(default_factory=dict)
     options: str = ""
     benchmarks: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ()
-    engine: str = ""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    engine: tuple[str, str] | None = None
     results: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     figures: Mapping[str, str] = field(default_factory=dict)

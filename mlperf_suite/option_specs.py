@@ -156,10 +156,6 @@ def choice_or_auto(*names: str) -> Values:
     return named({"auto": None} | {name: name for name in names})
 
 
-def _flag(text: str) -> bool:
-    return {"0": False, "1": True, "false": False, "true": True}[text.lower()]
-
-
 HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 """The name in NAME=VALUE, as of an HTTP header: all that a message says of a secret."""
 COUNT = checked(int, lambda count: count >= 1, "must be a whole number from 1")
@@ -167,7 +163,8 @@ COUNT_OR_NONE = checked(int, lambda count: count >= 0, "must be a whole number f
 COUNT_OR_AUTO = or_auto(COUNT)
 RATE = checked(float, lambda rate: 0 < rate < math.inf, "must be a number above 0")
 RATE_OR_AUTO = or_auto(RATE)
-TRUE_OR_FALSE = Values(_flag, "must be true or false")
+_FLAGS = {"0": False, "1": True, "false": False, "true": True}
+TRUE_OR_FALSE = Values(lambda text: _FLAGS[text.lower()], "must be true or false")
 
 switch = partial(OptionSpec, values=TRUE_OR_FALSE, default="false", switch=True)
 """An option that is on or off."""

@@ -12,15 +12,13 @@ SHARES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p97": 0.97, "p99": 0.99, "p99.9"
 """The percentiles in a summary of a run's times, by name."""
 
 
-def percentile_index(count: int, share: float) -> int:
-    """The index of a percentile in `count` sorted values: loadgen/results.cc, LoadGen 4.1 to 6.0,
-    takes the value at `count * share`, a product of doubles, truncated to an integer."""
-    return min(int(count * share), count - 1)
-
-
 def percentile(ascending: Sequence[float] | npt.NDArray[Any], share: float) -> float:
-    """The percentile of sorted values, at least one; a `share` of 0.99 is the 99th."""
-    return float(ascending[percentile_index(len(ascending), share)])
+    """The percentile of sorted values, at least one; a `share` of 0.99 is the 99th.
+
+    loadgen/results.cc, LoadGen 4.1 to 6.0, takes the value at `count * share`, a product of
+    doubles, truncated to an integer.
+    """
+    return float(ascending[min(int(len(ascending) * share), len(ascending) - 1)])
 
 
 def percentiles(values: npt.NDArray[Any]) -> dict[str, float]:

@@ -133,14 +133,10 @@ def parquet_rows(option: str, path: Path) -> Iterator[tuple[str, Mapping[str, ob
 
     Raises DatasetError that names the file.
     """
-    parts = parquet_parts(f"{option} {path}", path, lambda schema: schema.names, _rows_of)
+    where = f"{option} {path}"
+    parts = parquet_parts(where, path, lambda schema: schema.names, lambda rows: rows.to_pylist())
     for number, row in enumerate(itertools.chain.from_iterable(parts), 1):
         yield f"row {number}", row
-
-
-def _rows_of(batch: pa.RecordBatch) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = batch.to_pylist()
-    return rows
 
 
 def parquet_parts(

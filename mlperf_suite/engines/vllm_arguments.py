@@ -19,11 +19,7 @@ from mlperf_suite.engines.protocol import (
     Profiler,
     parallel_sets,
 )
-from mlperf_suite.engines.vllm_environment import (
-    import_failure,
-    runs_on_cpu,
-    visible_gpus,
-)
+from mlperf_suite.engines.vllm_environment import import_failure, runs_on_cpu, visible_gpus
 from mlperf_suite.errors import EngineError
 from mlperf_suite.hardware import ChosenSetting, Precision, choose_precision
 
@@ -115,7 +111,9 @@ def choose_arguments(config: VllmConfig) -> ChosenArguments:
         "enforce_eager": on_cpu,
     }
     if config.media:
-        arguments |= _media_arguments(config.media)
+        arguments["limit_mm_per_prompt"] = {_MODALITIES[config.media]: 1}
+        # Features of repeated samples would come from this cache, or be kept by their content.
+        arguments["mm_processor_cache_gb"] = 0
     if config.gpu_memory_utilization is not None:
         arguments["gpu_memory_utilization"] = config.gpu_memory_utilization
     if config.token:
@@ -145,14 +143,6 @@ def choose_arguments(config: VllmConfig) -> ChosenArguments:
     present["tensor_parallel_size"] = tensor_parallel.value
     arguments_of_vllm = AsyncEngineArgs(**present)
     return ChosenArguments(arguments_of_vllm, precision, tensor_parallel, gpus, config.profiler)
-
-
-def _media_arguments(media: str) -> dict[str, object]:
-    return {
-        "limit_mm_per_prompt": {_MODALITIES[media]: 1},
-        # Features of repeated samples would come from this cache, or be kept by their content.
-        "mm_processor_cache_gb": 0,
-    }
 
 
 def _profiler_config(config: VllmConfig, on_cpu: bool) -> Any:
@@ -206,19 +196,15 @@ def _model_changes(config: Any) -> dict[str, str]:
     """`MODEL_CHANGES`: other weights or another architecture than the model's files hold."""
     model, weights = config.model_config, getattr(config, "load_config", None)
     load_format = str(getattr(weights, "load_format", "auto"))
+    media = getattr(model, "multimodal_config", None)
     changes = {
         "hf_overrides": bool(getattr(model, "hf_overrides", None)),
         "hf_config_path": getattr(model, "hf_config_path", None) not in (None, model.model),
         f"load_format={load_format}": "dummy" in load_format.casefold(),
-        **_changes_of_media(getattr(model, "multimodal_config", None)),
+        **{name: bool(getattr(media, name, None)) for name in MEDIA_CHANGES},
     }
     names = ", ".join(name for name, is_used in changes.items() if is_used)
     return {MODEL_CHANGES: names} if names else {}
-
-
-def _changes_of_media(config: Any) -> dict[str, bool]:
-    """`MEDIA_CHANGES`, by whether they are in use."""
-    return {name: bool(getattr(config, name, None)) for name in MEDIA_CHANGES}
 
 
 def _speculation(config: Any) -> dict[str, object] | None:

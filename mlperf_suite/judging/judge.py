@@ -22,11 +22,7 @@ from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Sce
 from mlperf_suite.benchmarks.model_marks import model_facts
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.judging.judges import Folders, JudgeRequest, folders_below, judges
-from mlperf_suite.judging.reading import (
-    read_not_judged,
-    read_scores,
-    read_text,
-)
+from mlperf_suite.judging.reading import read_not_judged, read_scores, read_text
 from mlperf_suite.judging.verdict_group import (
     VerdictGroup,
     name_of,

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, runnable
 from mlperf_suite.benchmarks.definition import SCENARIOS, Benchmark, Scenario
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
@@ -23,11 +24,8 @@ from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.rules import rules_for
 from mlperf_suite.rules.registry import Rule, rule_named
 from mlperf_suite.session.companion import profile_of
-from mlperf_suite.session.run_kind import NoCase, StepKey, kind_of, run_kinds
-
-if TYPE_CHECKING:
-    from mlperf_suite.benchmarks.audits import Mode
-    from mlperf_suite.settings import Settings
+from mlperf_suite.session.run_kind import NoCase, StepKey, kind_named, kind_of, run_kinds
+from mlperf_suite.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +174,8 @@ def run_key(
 ) -> StepKey:
     """The key of a benchmark's run in a mode, of the kind that makes it; with `settings`, of the
     kind that they do not leave out."""
-    found = [kind.key_of(benchmark, scenario.name, mode) for kind in run_kinds().values()]
+    kinds = [kind_named(benchmark.run_kind)] if settings is None else run_kinds()
+    found = [kind.key_of(benchmark, scenario.name, mode) for kind in kinds]
     keys: list[StepKey] = [key for key in found if key is not None]
     if settings is not None:
         keys.sort(key=lambda key: kind_of(key).why_not(key, settings) is not None)
@@ -199,17 +198,13 @@ def _parametrize_runs(metafunc: pytest.Metafunc, fixture: str, kind: RunsOfFixtu
         return
     test, mode = metafunc.function.__name__, kind.modes[0]
     named = ((name, mode) for mode in kind.modes for name in _rule_names(test, mode))
-    is_of_rule = any(_is_rule(name, mode) for name, mode in named)
+    subjects = ((rule_named(name), mode) for name, mode in named)
+    is_of_rule = any(rule is not None and rule.subject == mode for rule, mode in subjects)
     names = (f"test of {mode.upper()}", f"tests of {mode.upper()}")
     mark = getattr(pytest.mark, mode_marker(mode))
     keys = [key for key, rules in runs if not is_of_rule or _rule_names(test, key.mode) & {*rules}]
     cases = [_runcase_of(key, kind) for key in keys]
     parametrize(metafunc, fixture, cases, NoCase(names, "of another benchmark"), mark)
-
-
-def _is_rule(name: str, mode: Mode) -> bool:
-    rule = rule_named(name)
-    return rule is not None and rule.subject == mode
 
 
 def _rules_of(
@@ -277,8 +272,10 @@ def _changes(config: pytest.Config, mode: Mode) -> tuple[list[Any], NoCase]:
     cases = []
     for benchmark, scenario in scenarios_of(config, mode):
         baseline = baselines_of(config).get((benchmark.id, scenario.name))
+        if baseline is None:
+            continue
         key = run_key(benchmark, scenario, mode, settings_of(config))
-        for metric in baseline.metrics(mode) if baseline else ():
+        for metric in baseline.metrics(mode):
             case = MetricCase(key, metric.name)
             cases.append(case_of(case, scenario.marker, metric.name, mode=mode))
     return cases, REGRESSION

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from mlperf_suite.errors import UsageError
 from mlperf_suite.judging.verdict_group import VerdictGroup
 from mlperf_suite.plugin.options import settings_of
+from mlperf_suite.settings import Settings
 from mlperf_suite.untrusted_files import printable
-
-if TYPE_CHECKING:
-    from mlperf_suite.settings import Settings
 
 _JUDGED = pytest.StashKey[list[VerdictGroup] | None]()
 _FIXTURE = "log_verdict"

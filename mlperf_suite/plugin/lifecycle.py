@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlperf_suite.errors import SuiteError
-from mlperf_suite.plugin import hooks
 from mlperf_suite.plugin.baseline_gate import baselines_of, check_baselines
 from mlperf_suite.plugin.cases import asks_for_engine, benchmarks_of, steps_of
 from mlperf_suite.plugin.options import settings_of
@@ -31,8 +30,18 @@ _OBSTACLES = pytest.StashKey[list[str]]()
 _EXIT_STATUS = pytest.StashKey[int]()
 
 
+class SuiteHooks:
+    @pytest.hookspec(firstresult=True)
+    def pytest_mlperf_load_engine(self, inputs: Inputs, request: EngineRequest) -> Engine | None:
+        """Return a loaded engine; the first plugin that returns one wins.
+
+        `inputs`: settings, benchmarks, samples and prompts of the session. `request`: what the
+        engine is for (runs or scoring) and the file for its output.
+        """
+
+
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    pluginmanager.add_hookspecs(hooks)
+    pluginmanager.add_hookspecs(SuiteHooks)
 
 
 @pytest.hookimpl(trylast=True)

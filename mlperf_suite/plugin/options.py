@@ -20,12 +20,7 @@ from mlperf_suite.errors import UsageError
 from mlperf_suite.feature import features
 from mlperf_suite.option_specs import OptionSpec
 from mlperf_suite.plugin.own_folder import OWN_FOLDER
-from mlperf_suite.settings import (
-    OPTIONS,
-    Settings,
-    check_options_of_features,
-    resolve_settings,
-)
+from mlperf_suite.settings import OPTIONS, Settings, check_options_of_features, resolve_settings
 
 _SETTINGS = pytest.StashKey[Settings]()
 

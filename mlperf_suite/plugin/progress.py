@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import pytest
 from rich.console import Console
@@ -15,11 +15,9 @@ from rich.progress import Progress as Bar
 from rich.progress import ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.text import Text
 
+from mlperf_suite.loadgen.runner import Progress
 from mlperf_suite.session.plan import clock
 from mlperf_suite.session.progress_display import ProgressDisplay
-
-if TYPE_CHECKING:
-    from mlperf_suite.loadgen.runner import Progress
 
 
 def terminal_stream(terminal_writer: Any) -> TextIO:

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.plugin.cases import (
-    asks_for_engine,
-    cases_of,
-    no_case_of,
-    steps_of,
-)
+from mlperf_suite.benchmarks.definition import LOADGEN
+from mlperf_suite.plugin.cases import asks_for_engine, cases_of, no_case_of, steps_of
 from mlperf_suite.plugin.existing_logs import is_of_logs, judged_of
 from mlperf_suite.plugin.lifecycle import plan_of
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.session.companion import companion_kinds
 from mlperf_suite.session.plan import Plan
 from mlperf_suite.session.run_kind import TEST, NoCase, StepKey, kind_of, run_kinds, why_not_ours
-
-if TYPE_CHECKING:
-    from mlperf_suite.settings import Settings
+from mlperf_suite.settings import Settings
 
 _LEFT_OUT = pytest.StashKey[Counter[NoCase]]()
 _COLUMNS = 80
@@ -73,11 +66,6 @@ def _why_not_step(step: StepKey, mode: str, settings: Settings) -> NoCase | None
     return None
 
 
-def _why_not_beside(item: pytest.Item, steps: list[StepKey]) -> NoCase | None:
-    reasons = (case.why_not_beside(steps) for case in cases_of(item))
-    return next(filter(None, reasons), None)
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect what cannot run here and sort the rest in the order of the session's plan."""
@@ -85,7 +73,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     why = {item: why_not(item, settings) for item in items}
     made = [step for item, reason in why.items() if reason is None for step in steps_of(item)]
     steps = list(dict.fromkeys(made))
-    why = {item: reason or _why_not_beside(item, steps) for item, reason in why.items()}
+    for item, reason in why.items():
+        beside = (case.why_not_beside(steps) for case in cases_of(item))
+        why[item] = reason or next(filter(None, beside), None)
     selection = [item for item, reason in why.items() if reason is None]
     rest = [item for item, reason in why.items() if reason is not None]
     reasons = Counter(reason for reason in why.values() if reason is not None)
@@ -121,7 +111,7 @@ def _nothing_left(config: pytest.Config, settings: Settings, reasons: Counter[No
 def _refuse_what_does_nothing(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Reject a command-line option that no selected test uses."""
     steps = list(dict.fromkeys(step for item in items for step in steps_of(item)))
-    for kind in run_kinds().values():
+    for kind in run_kinds([LOADGEN, *(step.kind for step in steps)]):
         own = [step for step in steps if step.kind == kind.name]
         if fault := kind.fault(own, steps, config.getoption):
             raise pytest.UsageError(fault)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,11 +39,8 @@ def collects_suite(config: pytest.Config) -> bool:
         (config.invocation_params.dir / argument.partition("::")[0]).resolve()
         for argument in config.args
     ]
-    return any(not _is_own_test(path) for path in paths)
-
-
-def _is_own_test(path: Path) -> bool:
-    return any(path.is_relative_to(SUITE_FOLDER / name) for name in _OWN_TESTS)
+    own = [SUITE_FOLDER / name for name in _OWN_TESTS]
+    return not all(any(path.is_relative_to(folder) for folder in own) for path in paths)
 
 
 @pytest.hookimpl(optionalhook=True)

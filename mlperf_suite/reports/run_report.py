@@ -41,14 +41,7 @@ from mlperf_suite.reports.sections import (
     paragraphs,
     record_table,
 )
-from mlperf_suite.results.schema import (
-    AccuracyFigures,
-    Config,
-    Meta,
-    Run,
-    ScoreFigures,
-    Summary,
-)
+from mlperf_suite.results.schema import AccuracyFigures, Config, Meta, Run, ScoreFigures, Summary
 from mlperf_suite.rules import rule_named
 from mlperf_suite.rules.verdict import Status, Verdict
 

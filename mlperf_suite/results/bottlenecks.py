@@ -89,17 +89,14 @@ def _faster_steps(settings: Mapping[str, object], gpus: int | None) -> str:
     """What can shorten the engine's steps on its machine."""
     if gpus is None:
         return "the tensor parallel size, a lower precision or a quantized model"
-    chosen_wide = settings.get("dtype") == "float32" and not _is_auto(settings, "dtype_why")
+    is_auto = str(settings.get("dtype_why", "")).startswith("auto")
+    chosen_wide = settings.get("dtype") == "float32" and not is_auto
     smaller = "--precision bf16" if chosen_wide else "a quantized model"
     if gpus == 0:
         return f"{smaller}, more cores"
     if settings.get("tensor_parallel_size") == gpus:
         return smaller
     return f"--tensor-parallel-size{_now(settings, 'tensor_parallel_size')}, {smaller}"
-
-
-def _is_auto(settings: Mapping[str, object], name: str) -> bool:
-    return str(settings.get(name, "")).startswith("auto")
 
 
 _RUN, _TIME = "of the run", "of the requests' time"

@@ -66,7 +66,7 @@ def log_ends(run: RunFacts) -> Verdict:
         )
         or _twice("place", (place for place, _ in cut.places))
         or _twice("sample", (index for _, index in cut.places))
-        or _beyond(cut, total)
+        or next((f"number {n:,} of {total:,}" for at in cut.places for n in at if n >= total), "")
         or _wrong_hash(run, cut)
     )
     return verdict(not problem, problem or f"{len(cut.places)} entries")
@@ -257,12 +257,6 @@ def _cut_log(run: RunFacts) -> CutLog:
 def _twice(kind: str, numbers: Iterable[int]) -> str:
     counts = Counter(numbers).items()
     return next((f"{kind} {n:,} {count} times" for n, count in counts if count > 1), "")
-
-
-def _beyond(cut: CutLog, total: float) -> str:
-    return next(
-        (f"number {n:,} of {total:,}" for pair in cut.places for n in pair if n >= total), ""
-    )
 
 
 def _as_reported(entry: CutEntry, run: RunFacts) -> bool:

@@ -372,12 +372,9 @@ def find_speculation(
                 if value is None or (value not in values and not _is_telling(name, value)):
                     undisclosed.append(f"the {name} of its speculative decoding")
                 elif value not in values:
-                    deviations.append(f"{words} with {name} {value}, not {_either(values)}")
+                    either = " or ".join(map(str, values))
+                    deviations.append(f"{words} with {name} {value}, not {either}")
     return SpeculationFaults(tuple(dict.fromkeys(deviations)), tuple(dict.fromkeys(undisclosed)))
-
-
-def _either(values: Iterable[object]) -> str:
-    return " or ".join(map(str, values))
 
 
 def _is_telling(name: str, value: object) -> bool:

@@ -23,14 +23,7 @@ from typing import Any, TypeVar
 from mlperf_suite import IS_CLONE
 from mlperf_suite.assets import SET_UP, nltk_data_dir, set_up_punkt
 from mlperf_suite.errors import UsageError
-from mlperf_suite.scorers.scorer import (
-    GEN_LEN,
-    GEN_NUM,
-    Answer,
-    Score,
-    Scores,
-    token_figures,
-)
+from mlperf_suite.scorers.scorer import GEN_LEN, GEN_NUM, Answer, Score, Scores, token_figures
 
 _ROWS_PER_TASK = 256
 """For fewer rows, a process pool costs more than it saves."""

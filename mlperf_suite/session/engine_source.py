@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -54,10 +53,6 @@ class EngineSource:
     is_one_system: ClassVar[bool] = False
     one_by_one: ClassVar[bool] = True
 
-    def is_chosen(self, settings: Settings) -> bool:
-        """Whether the settings choose it."""
-        return True
-
     def takes(self, media: str) -> bool:
         """Whether prompts with such media reach the model as they are."""
         return True
@@ -94,14 +89,9 @@ class EngineSource:
         raise NotImplementedError
 
 
-@cache
-def _sources() -> tuple[EngineSource, ...]:
-    """Those of features, then vLLM in this process: the first that is chosen counts."""
-    modules = [feature.engine for feature in features() if feature.engine]
-    modules.append("mlperf_suite.session.vllm_source")
-    return tuple(import_module(name).ENGINE for name in modules)
-
-
 def source_of(settings: Settings) -> EngineSource:
-    """The source of the engine that the settings choose."""
-    return next(source for source in _sources() if source.is_chosen(settings))
+    """The source of the engine that the settings choose: a feature's, or vLLM in this process."""
+    engines = (feature.engine for feature in features() if feature.engine)
+    chosen = (module for module, option in engines if settings.feature_options[option])
+    source: EngineSource = import_module(next(chosen, "mlperf_suite.session.vllm_source")).ENGINE
+    return source

@@ -16,7 +16,7 @@ from mlperf_suite.session.companion import profile_of
 from mlperf_suite.session.engine_source import EngineRequest, source_of
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.progress_display import ProgressDisplay
-from mlperf_suite.session.run_kind import Role, run_kinds
+from mlperf_suite.session.run_kind import Role, kind_named
 
 if TYPE_CHECKING:
     from mlperf_suite.engines.protocol import Engine
@@ -161,7 +161,7 @@ def engine_lines(description: EngineDescription) -> list[str]:
 def load_engine(inputs: Inputs, request: EngineRequest) -> Engine:
     """The engine of the benchmarks' kind of runs, or else the one that the settings ask for."""
     for benchmark in inputs.benchmarks:
-        engine: Engine | None = run_kinds()[benchmark.run_kind].engine(inputs, request)
+        engine: Engine | None = kind_named(benchmark.run_kind).engine(inputs, request)
         if engine is not None:
             return engine
     return source_of(inputs.settings).load(inputs, request)

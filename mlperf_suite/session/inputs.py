@@ -34,7 +34,7 @@ from mlperf_suite.rules.facts import (
 )
 from mlperf_suite.scorers.scorer import Scorer, obstacle_of
 from mlperf_suite.session.engine_source import source_of
-from mlperf_suite.session.run_kind import StepKey, run_kinds
+from mlperf_suite.session.run_kind import StepKey, kind_named
 from mlperf_suite.session.timing.estimate import TokenLengths
 from mlperf_suite.session.weight_files import weight_fault
 from mlperf_suite.settings import OPTIONS_OF_FEATURES, Settings, check_model_is_reachable
@@ -67,7 +67,7 @@ class Inputs:
             own = [key for key in keys if key.benchmark == benchmark.id]
             yield partial(self._check_round, benchmark, [key.scenario for key in own])
             yield partial(self._check_media, benchmark)
-            check_engine = run_kinds()[benchmark.run_kind].check_engine
+            check_engine = kind_named(benchmark.run_kind).check_engine
             yield partial(check_engine, benchmark, settings)
             modes = [key.mode for key in own]
             # The performance data is always needed: the warm-up and the probe send it.
@@ -234,7 +234,7 @@ class Inputs:
     def of_kind(self, name: str) -> Any:
         """What a kind of run reads of its own, see `RunKind.inputs`."""
         if name not in self._of_kinds:
-            self._of_kinds[name] = run_kinds()[name].inputs(self.settings)
+            self._of_kinds[name] = kind_named(name).inputs(self.settings)
         return self._of_kinds[name]
 
     @cached_property

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.session.run_kind import Selection, Step, StepKey, kind_of, run_kinds
+from mlperf_suite.session.run_kind import Selection, Step, StepKey, kind_named, kind_of, run_kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +96,8 @@ def plan_session(selection: Selection) -> Plan:
     keys = sorted(needs, key=lambda key: kind_of(key).order(key))
     preparation = _preparation(selection)
     of_kinds: dict[StepKey, Sequence[Step]] = {}
-    for kind in run_kinds().values():
-        if own := [key for key in keys if key.kind == kind.name]:
-            of_kinds |= kind.steps(own, selection)
+    for kind in run_kinds(key.kind for key in keys):
+        of_kinds |= kind.steps([key for key in keys if key.kind == kind.name], selection)
     steps_of = {
         key: (*(preparation if kind_of(key).role == "runs" else ()), *of_kinds[key]) for key in keys
     }
@@ -113,7 +112,7 @@ def _preparation(selection: Selection) -> tuple[Step, ...]:
     remote = selection.remote
     steps = [Step("load", None, "connect to the endpoint" if remote else "load the engine")]
     ids = {key.benchmark for key in selection.keys} & BENCHMARKS.keys()
-    if not all(run_kinds()[BENCHMARKS[id_].run_kind].is_probed for id_ in ids):
+    if not all(kind_named(BENCHMARKS[id_].run_kind).is_probed for id_ in ids):
         return tuple(steps)
     steps += selection.of_features
     steps.append(Step("probe", None, f"probe the {'endpoint' if remote else 'engine'}'s speed"))

@@ -1,12 +1,12 @@
 """What a kind of run is: its keys, the steps that make one, their times, and its part of a result.
 
-LoadGen's runs and those of features are such kinds; `run_kinds` finds them. What a session does
+LoadGen's runs and those of features are such kinds; `kind_named` finds them. What a session does
 for a key (select, plan, estimate, make, record) it does by asking the key's kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Typ
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.definition import Benchmark
+from mlperf_suite.benchmarks.definition import LOADGEN, Benchmark
 from mlperf_suite.feature import features
 from mlperf_suite.session.companion import profile_of
 
@@ -314,13 +314,24 @@ _OF_THE_CORE = "mlperf_suite.session.loadgen_kind"
 
 
 @cache
-def run_kinds() -> dict[str, RunKind[Any]]:
-    """Every kind by name, in the order of their runs: the core's and those of features."""
-    modules = [_OF_THE_CORE, *(name for feature in features() for name in feature.kinds)]
-    kinds = [import_module(name).KIND for name in modules]
-    return {kind.name: kind for kind in sorted(kinds, key=lambda kind: kind.rank)}
+def _modules() -> Mapping[str, str]:
+    of_features = {name: place for of in features() for name, place in of.kinds.items()}
+    return {LOADGEN: _OF_THE_CORE, **of_features}
+
+
+@cache
+def kind_named(name: str) -> RunKind[Any]:
+    """The core's kind or that of a feature, imported when it is first asked for."""
+    kind: RunKind[Any] = import_module(_modules()[name]).KIND
+    return kind
+
+
+def run_kinds(names: Iterable[str] | None = None) -> list[RunKind[Any]]:
+    """The kinds of these names, or every kind, in the order of their runs."""
+    kinds = map(kind_named, _modules() if names is None else dict.fromkeys(names))
+    return sorted(kinds, key=lambda kind: kind.rank)
 
 
 def kind_of(key: StepKey) -> RunKind[Any]:
     """The kind of a key."""
-    return run_kinds()[key.kind]
+    return kind_named(key.kind)

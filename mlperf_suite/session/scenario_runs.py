@@ -32,12 +32,7 @@ from mlperf_suite.rules.registry import rule_of
 from mlperf_suite.rules.verdict import Verdict, lasted_words, set_aside
 from mlperf_suite.scorers.scorer import Answer, Scores, reads_special_tokens
 from mlperf_suite.session.companion import RunAtHand, profile_of
-from mlperf_suite.session.load_run import (
-    Observation,
-    StepMaker,
-    samples_for,
-    shortened_to,
-)
+from mlperf_suite.session.load_run import Observation, StepMaker, samples_for, shortened_to
 from mlperf_suite.session.preparation import Preparation
 from mlperf_suite.session.run_kind import BenchmarkAndScenario, Step
 from mlperf_suite.session.timing.estimate import sized_by_rate

@@ -33,7 +33,7 @@ from mlperf_suite.session.plan import Plan
 from mlperf_suite.session.preparation import Preparation
 from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.recorder import Recorder
-from mlperf_suite.session.run_kind import Maker, Step, StepKey, kind_of, run_kinds
+from mlperf_suite.session.run_kind import Maker, Step, StepKey, kind_named, kind_of, run_kinds
 from mlperf_suite.session.timing.earlier_runs import kept_rate, kept_samples
 from mlperf_suite.session.timing.estimate import EngineSpeed
 from mlperf_suite.session.timing.run_sizing import RunSizing
@@ -134,9 +134,9 @@ class Session:
         source = source_of(self.settings)
         yield partial(source.check, self.inputs)
         yield from self.inputs.checks(self.plan.at_engine)
-        for kind in run_kinds().values():
-            if keys := [key for key in self.plan.keys if key.kind == kind.name]:
-                yield partial(kind.check, keys, self._parts)
+        for kind in run_kinds(key.kind for key in self.plan.keys):
+            keys = [key for key in self.plan.keys if key.kind == kind.name]
+            yield partial(kind.check, keys, self._parts)
         yield partial(source.check_reachable, self.inputs)
         for companion in self._companions:
             yield companion.check
@@ -153,7 +153,7 @@ class Session:
     def maker(self, kind: str) -> Any:
         """What makes the steps of a kind of run."""
         if kind not in self._makers:
-            self._makers[kind] = run_kinds()[kind].maker(self._parts)
+            self._makers[kind] = kind_named(kind).maker(self._parts)
         return self._makers[kind]
 
     @property

@@ -11,10 +11,9 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.protocol import Listener, RequestList
 from mlperf_suite.features.caching_audit.audit import median_sample
-from mlperf_suite.features.caching_audit.block_times import ANSWER_TOKENS, LOOKS
+from mlperf_suite.features.caching_audit.block_times import ANSWER_TOKENS, LOOKS, blocks_s
 from mlperf_suite.features.caching_audit.figures import PART, CachingFigures
 from mlperf_suite.features.caching_audit.kind import CachingKey
-from mlperf_suite.features.caching_audit.times import blocks_s
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
 from mlperf_suite.results.run_folder import changed_since_run

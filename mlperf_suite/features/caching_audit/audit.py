@@ -24,9 +24,9 @@ from mlperf_suite.features.caching_audit.block_times import (
     Kind,
     interval_of,
 )
+from mlperf_suite.features.caching_audit.block_times import at_once as samples_of_block
 from mlperf_suite.features.caching_audit.caching import CachingFacts
 from mlperf_suite.features.caching_audit.figures import CachingFigures
-from mlperf_suite.features.caching_audit.times import at_once as samples_of_block
 from mlperf_suite.loadgen.load_plan import RunKey, plan_run
 from mlperf_suite.loadgen.logs import RunLogs
 from mlperf_suite.results.record import Result, RunRecord

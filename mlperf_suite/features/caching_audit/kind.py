@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.features.caching_audit.block_times import LOOKS, MODE
-from mlperf_suite.features.caching_audit.times import audit_s
+from mlperf_suite.features.caching_audit.block_times import LOOKS, MODE, audit_s
 from mlperf_suite.loadgen.load_plan import MODES, RunKey
 from mlperf_suite.session.loadgen_kind import ScenarioRun
 from mlperf_suite.session.run_kind import Maker, RunKind, Selection, Step

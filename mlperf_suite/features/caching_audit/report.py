@@ -9,13 +9,7 @@ from mlperf_suite.features.caching_audit.block_times import MODE
 from mlperf_suite.features.caching_audit.figures import PART, CachingFigures
 from mlperf_suite.reports.closing import rules_line
 from mlperf_suite.reports.feature_report import FeatureReport
-from mlperf_suite.reports.sections import (
-    NOT_REPORTED,
-    Line,
-    Section,
-    decimal,
-    figure_table,
-)
+from mlperf_suite.reports.sections import NOT_REPORTED, Line, Section, decimal, figure_table
 from mlperf_suite.results.schema import Config, Summary
 from mlperf_suite.rules.verdict import times_in_unit
 

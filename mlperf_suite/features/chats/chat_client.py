@@ -27,13 +27,7 @@ from mlperf_suite.engines.protocol import (
     RequestList,
 )
 from mlperf_suite.errors import EngineError, UsageError
-from mlperf_suite.features.chats.chat import (
-    ChatAnswer,
-    ChatLimits,
-    ChatRequest,
-    Json,
-    chat_body,
-)
+from mlperf_suite.features.chats.chat import ChatAnswer, ChatLimits, ChatRequest, Json, chat_body
 from mlperf_suite.features.servers.adapters import (
     CHAT_COMPLETIONS,
     AnswerError,

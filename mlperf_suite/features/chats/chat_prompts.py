@@ -49,7 +49,8 @@ class ChatMessages:
         """The tokens of one prompt. Raises UsageError if the template refuses it, or there is
         none."""
         template = None if self.template is None else self.template.read_text(encoding="utf-8")
-        ready = [_for_template(message) for message in messages]
+        full = ({**message, "content": message.get("content") or ""} for message in messages)
+        ready = [with_objects(message, "{}") for message in full]
         return in_template(ready, list(tools) or None, tokenizer, chat_template=template)
 
     def as_json(self) -> dict[str, object]:
@@ -66,7 +67,3 @@ def chats_of(samples: Iterable[Sample]) -> Iterator[tuple[Sequence[Json], Sequen
     for session in sessions_of(samples):
         for _, messages in session.prompts():
             yield messages, session.tools
-
-
-def _for_template(message: Json) -> dict[str, Any]:
-    return with_objects({**message, "content": message.get("content") or ""}, "{}")

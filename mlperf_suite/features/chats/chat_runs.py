@@ -155,12 +155,14 @@ class ChatRuns(StepMaker):
         record.parts[PART] = _replay_figures(summary, len(sessions))
         record.figures = _performance_figures(summary, turns, seconds)
         accuracy = result.runs.get("accuracy")
+        description = self.engine.description
+        tells_context = description.settings.get("context_said", True)
         facts = self._facts(result, "performance", server, list(map(_turn_counts, turns)))
         record.verdicts = judge(
             replace(
                 facts,
                 conversations=len(sessions),
-                context=self._context,
+                context=description.max_model_len if tells_context else None,
                 deviations=self._deviations(result),
                 accuracy_passed=accuracy_verdict(accuracy.verdicts) if accuracy else None,
                 seconds=seconds,
@@ -172,11 +174,6 @@ class ChatRuns(StepMaker):
         settings = self.engine.description.settings
         found = self.inputs.deviations(result.benchmark, result.scenario, settings)
         return tuple(words for words in besides_length(found) if words != _CACHE)
-
-    @property
-    def _context(self) -> int | None:
-        description = self.engine.description
-        return description.max_model_len if description.settings.get("context_said", True) else None
 
     # Function calling
 

@@ -9,10 +9,10 @@ FEATURE = Feature(
     benchmarks=("mlperf_suite.features.endpoints.endpoints_agents",),
     markers={"curve": "the curve of tokens/s over tokens/s per user, at fixed concurrencies"},
     options="mlperf_suite.features.endpoints.options",
-    kinds=(
-        "mlperf_suite.features.endpoints.client_kind",
-        "mlperf_suite.features.endpoints.curve.curve_kind",
-    ),
+    kinds={
+        "official client": "mlperf_suite.features.endpoints.client_kind",
+        "curve": "mlperf_suite.features.endpoints.curve.curve_kind",
+    },
     rules=(
         "mlperf_suite.features.endpoints.rules.client_rules",
         "mlperf_suite.features.endpoints.rules.package_rules",

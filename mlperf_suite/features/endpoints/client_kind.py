@@ -18,15 +18,7 @@ from mlperf_suite.features.endpoints.official_client_results.client_benchmarks i
 from mlperf_suite.features.endpoints.options import by_official_client, series_of
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.session.loadgen_kind import needs_offline
-from mlperf_suite.session.run_kind import (
-    TEST,
-    Maker,
-    NoCase,
-    RunKind,
-    Selection,
-    Step,
-    StepKey,
-)
+from mlperf_suite.session.run_kind import TEST, Maker, NoCase, RunKind, Selection, Step, StepKey
 
 if TYPE_CHECKING:
     from mlperf_suite.results.record import Result

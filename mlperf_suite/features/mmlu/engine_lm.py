@@ -69,11 +69,13 @@ class EngineLM(TemplateLM):  # type: ignore[misc]
             else:
                 fitting = -1
             if fitting < shots:
+                fits = f"--mmlu-shots {fitting} fits"
+                advice = "it does not fit without examples either" if fitting < 0 else fits
                 raise UsageError(
                     f"--mmlu-shots {shots}: the longest question of {subject_of(task.task_name)} "
                     f"takes {longest:,} tokens, and the engine's context of "
                     f"{self._max_model_len:,} leaves room for {self._max_model_len - 1:,}: "
-                    f"{_advice(fitting)}; or raise --max-model-len"
+                    f"{advice}; or raise --max-model-len"
                 )
 
     def loglikelihood(
@@ -141,12 +143,6 @@ class EngineLM(TemplateLM):  # type: ignore[misc]
     def generate_until(self, requests: Any, disable_tqdm: bool = False) -> NoReturn:
         """Unused by MMLU."""
         raise NotImplementedError
-
-
-def _advice(fitting: int) -> str:
-    if fitting < 0:
-        return "it does not fit without examples either"
-    return f"--mmlu-shots {fitting} fits"
 
 
 def _key(request: Instance) -> QuestionKey:

@@ -68,7 +68,8 @@ def score(run: MmluFacts) -> Verdict:
     if run.min_accuracy is not None:
         required = f"at least {run.min_accuracy:g}%"
         return verdict(run.accuracy >= run.min_accuracy, accuracy, required)
-    floor = above_chance(run.questions)
+    # Guessing that many questions exceeds it about once in a thousand times.
+    floor = min(100.0, CHANCE + _SIGMAS * _sigma(CHANCE, run.questions))
     required = f"above {floor:.2f}%, which random guessing rarely reaches"
     if run.model not in PUBLISHED_SCORES:
         why = "no score is known for this model: --mmlu-min-accuracy"
@@ -78,11 +79,6 @@ def score(run: MmluFacts) -> Verdict:
         why = f"{run.questions:,} questions are too few to tell guessing from {percentage:g}%"
         return not_judged(accuracy, required, why)
     return verdict(run.accuracy > floor, accuracy, required, f"{percentage:g}% by {source}")
-
-
-def above_chance(questions: int) -> float:
-    """The percentage that guessing that many questions exceeds about once in a thousand times."""
-    return min(100.0, CHANCE + _SIGMAS * _sigma(CHANCE, questions))
 
 
 def _sigma(percentage: float, questions: int) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -54,16 +54,6 @@ class PeakSearchKind(OfOnePart[SearchKey]):
     def why_not(self, key: SearchKey, settings: Settings) -> NoCase | None:
         is_asked = settings.feature_options["find_peak_qps"]
         return super().why_not(key, settings) or (None if is_asked else SEARCH)
-
-    def fault(
-        self, own: Sequence[SearchKey], every: Sequence[StepKey], given: Callable[[str], Any]
-    ) -> str | None:
-        if given("find_peak_qps") and not own:
-            return (
-                "--find-peak-qps: no search is among the selected tests: "
-                "select Server or Interactive"
-            )
-        return None
 
     def needs(self, key: SearchKey, selection: Selection) -> tuple[StepKey, ...]:
         at_a_rate = needs_offline(key.benchmark, self.is_at_a_rate(key), selection)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlperf_suite.features.peak_search.kind import SEARCH, SearchKey
-from mlperf_suite.plugin.cases import Case, case_of, parametrize, scenarios_of
+from mlperf_suite.plugin.cases import Case, case_of, parametrize, scenarios_of, step_of
 from mlperf_suite.plugin.lifecycle import suite_of
 from mlperf_suite.plugin.outcomes import make
 
@@ -27,6 +27,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     ]
     cases = [case_of(Case(key), key.scenario.lower()) for key in keys]
     parametrize(metafunc, "peak_search", cases, SEARCH)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Refuse the option if no selected test is a search."""
+    is_search = (isinstance(step_of(item), SearchKey) for item in session.items)
+    if session.config.getoption("find_peak_qps") and not any(is_search):
+        raise pytest.UsageError(
+            "--find-peak-qps: no search is among the selected tests: select Server or Interactive"
+        )
 
 
 @pytest.fixture

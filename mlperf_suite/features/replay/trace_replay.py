@@ -383,7 +383,9 @@ class OpenLoop:
         self.began_s = time.monotonic()
         try:
             for due in requests:
-                self._wait_until(self.began_s + due.at_s)
+                due_s = self.began_s + due.at_s
+                while (left_s := due_s - time.monotonic()) > 0 and not self.ended:
+                    self._take(left_s)
                 if self.ended:
                     break
                 tag = len(self.issued_s)
@@ -401,10 +403,6 @@ class OpenLoop:
     def waiting(self) -> int:
         """The requests that were sent and have neither an answer nor a failure."""
         return len(self.issued_s) - len(self.tokens) - len(self.failures)
-
-    def _wait_until(self, moment: float) -> None:
-        while (left_s := moment - time.monotonic()) > 0 and not self.ended:
-            self._take(left_s)
 
     def _take(self, patience_s: float) -> None:
         try:

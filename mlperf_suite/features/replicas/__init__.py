@@ -10,7 +10,7 @@ FEATURE = Feature(
     name="replicas",
     summary="--replicas, --ray: several engines on the nodes of a Ray cluster, as one engine",
     options="mlperf_suite.features.replicas.options",
-    engine="mlperf_suite.features.replicas.source",
+    engine=("mlperf_suite.features.replicas.source", "replicas"),
     figures={
         "run.replicas": "mlperf_suite.features.replicas.figures.ReplicasRuns",
         "run.scaling": "mlperf_suite.features.replicas.figures.ScalingFigures",

@@ -13,9 +13,11 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from statistics import harmonic_mean, mean
+from typing import Any
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.energy import Meters
@@ -37,6 +39,7 @@ from mlperf_suite.engines.messages import (
 )
 from mlperf_suite.engines.protocol import (
     REPLICAS,
+    Engine,
     EngineDescription,
     EngineTrace,
     Listener,
@@ -59,12 +62,10 @@ from mlperf_suite.features.replicas.loading import (
 )
 from mlperf_suite.features.replicas.nodes import FindOwn, meters_of, own_meters
 from mlperf_suite.features.replicas.placement import ReplicaSlot, devices
-from mlperf_suite.features.replicas.speed import probe_replicas
 from mlperf_suite.features.replicas.totals import ReplicaAccount, run_of
 from mlperf_suite.features.replicas.traces import AnswerTimes, ClockOffsets, merged
-
-if TYPE_CHECKING:
-    from mlperf_suite.session.timing.estimate import EngineSpeed
+from mlperf_suite.session.timing.estimate import EngineSpeed
+from mlperf_suite.session.timing.probe import USUAL_BATCH, probe
 
 DEAD_S = 20.0
 """A replica that sent nothing for this long, in s, is lost: it sends a heartbeat each second."""
@@ -81,6 +82,8 @@ _SUFFICIENT_ANSWERS = 32
 _PROMPT_COST = 0.25
 """How many answer tokens a prompt token counts as until a probe measures it: prompt tokens are
 computed all at once."""
+_ALIKE = 0.9
+"""Replicas count as alike if the slowest has more than this share of the fastest one's speed."""
 _SCORED_AT_ONCE = 256
 """More than an engine holds at once, so that it never waits for the next."""
 _SCORED_IN_A_ROW = 16
@@ -211,7 +214,7 @@ class ReplicaEngine(Driver):
         say: Callable[[str], None],
     ) -> EngineSpeed:
         """See `ProbedEngine`. From now on, requests are routed by the speed of each."""
-        speed, rates, cost = probe_replicas(self.replicas, prompts, generation, silence_s)
+        speed, rates, cost = _probe_replicas(self.replicas, prompts, generation, silence_s)
         weighed = self.weigh(rates, cost)
         if len(set(rates)) > 1:
             shares = ", ".join(f"{rate / max(rates):.2f}" for rate in rates)
@@ -467,3 +470,37 @@ def _ranges(cores: Sequence[int]) -> str:
         else:
             runs.append([core, core])
     return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in runs) or "any"
+
+
+def _probe_replicas(
+    alone: Sequence[Engine],
+    prompts: Sequence[Sequence[int]],
+    generation: Generation,
+    silence_s: float,
+) -> tuple[EngineSpeed, list[float], float]:
+    """The speed of all together, the speed of each relative to the others, and how many times as
+    long a prompt token takes as an answer token. Raises as `probe` does."""
+    with ThreadPoolExecutor(len(alone)) as threads:
+        futures = [
+            threads.submit(probe, replica, prompts, generation, silence_s=silence_s)
+            for replica in alone
+        ]
+        speeds = [future.result() for future in futures]
+    lengths = [len(prompt) for prompt in prompts]
+    rates = [1 / max(s.batch_s(lengths, generation.max_new_tokens), 1e-9) for s in speeds]
+    if min(rates) > _ALIKE * max(rates):
+        # Between engines that are alike, the differences of a short probe are noise.
+        rates = [1.0] * len(rates)
+    limits = [speed.at_once for speed in speeds]
+    numbers = [limit for limit in limits if limit is not None]
+    # Work is shared by all, each of which takes as long for it as it would alone.
+    together = EngineSpeed(
+        harmonic_mean([speed.prefill_s for speed in speeds]) / len(speeds),
+        mean(speed.step_s for speed in speeds),
+        harmonic_mean([speed.request_s for speed in speeds]) / len(speeds),
+        sum(numbers) if len(numbers) == len(limits) else None,
+        max(speed.probe_s for speed in speeds),
+    )
+    answer_s = sum(speed.step_s / USUAL_BATCH + speed.request_s for speed in speeds)
+    prompt_s = sum(speed.prefill_s for speed in speeds)
+    return together, rates, prompt_s / answer_s if answer_s else 0.0

@@ -25,11 +25,6 @@ def _ray_address(text: str) -> str:
     return text
 
 
-def _nodes(text: str) -> str:
-    """Nodes in their normalized spelling."""
-    return nodes_text(parse_nodes(text))
-
-
 _option = partial(OptionSpec, engine="vllm", section="Replicas")
 _of_replicas = partial(_option, only_with=("replicas", "ray"))
 
@@ -52,7 +47,7 @@ OPTIONS = {
     "replica_nodes": _of_replicas(
         "the nodes of the Ray cluster to use, in this order, and how many replicas are on each",
         Values(
-            _nodes,
+            lambda text: nodes_text(parse_nodes(text)),
             "must be different nodes, by name or address, as in node-a:4,node-b:2 or node-a,node-b",
         ),
         identifies="system",

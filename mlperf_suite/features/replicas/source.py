@@ -34,9 +34,6 @@ class ReplicasSource(EngineSource):
     is_one_system = True
     one_by_one = False
 
-    def is_chosen(self, settings: Settings) -> bool:
-        return settings.feature_options["replicas"] is not None
-
     def takes(self, media: str) -> bool:
         return False
 

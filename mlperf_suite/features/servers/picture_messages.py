@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from typing import Any
 
@@ -32,16 +32,13 @@ def with_picture(messages: Sequence[Message], picture: object) -> list[Message]:
     """The messages with a picture where a part of the type "image" stands for it."""
     assert isinstance(picture, PictureFile)
     part = picture_part(picture.content, picture.kind)
-    return [
-        message
-        if isinstance(message["content"], str)
-        else {**message, "content": [_part(old, part) for old in message["content"]]}
-        for message in messages
-    ]
-
-
-def _part(old: Mapping[str, Any], picture: Mapping[str, Any]) -> Mapping[str, Any]:
-    return picture if old["type"] == "image" else old
+    shown: list[Message] = []
+    for message in messages:
+        content = message["content"]
+        if not isinstance(content, str):
+            content = [part if old["type"] == "image" else old for old in content]
+        shown.append({**message, "content": content})
+    return shown
 
 
 def trial_prompt() -> MediaPrompt:

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mlperf_suite.engines.protocol import (
-    EndpointFigures,
-    RemoteRun,
-    ServerView,
-    StreamFigures,
-)
+from mlperf_suite.engines.protocol import EndpointFigures, RemoteRun, ServerView, StreamFigures
 from mlperf_suite.reports.feature_report import FeatureReport
 from mlperf_suite.reports.run_report import is_remote, remote_note
 from mlperf_suite.reports.sections import (

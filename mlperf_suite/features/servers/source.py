@@ -24,9 +24,6 @@ class EndpointSource(EngineSource):
     model_hint = "; --served-model-name is the server's own name for it"
     is_one_system = True
 
-    def is_chosen(self, settings: Settings) -> bool:
-        return bool(settings.feature_options["endpoints"])
-
     def takes(self, media: str) -> bool:
         # A chat's message holds a picture as it is; servers transcribe sound by rules of their own.
         return media == "picture"

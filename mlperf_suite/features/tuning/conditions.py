@@ -75,8 +75,11 @@ class Condition:
     @cached_property
     def table(self) -> NDArray[np.bool_]:
         """Whether it holds, an axis for each of `names`."""
-        counts = [len(self.space[name]) for name in self.names]
-        return np.array([self.holds(settings) for settings in self._combinations()]).reshape(counts)
+        choices = [self.space[name] for name in self.names]
+        combinations = (
+            dict(zip(self.names, of, strict=True)) for of in itertools.product(*choices)
+        )
+        return np.array([self.holds(of) for of in combinations]).reshape([*map(len, choices)])
 
     @cached_property
     def names(self) -> list[str]:
@@ -90,10 +93,6 @@ class Condition:
 
     def _right(self, settings: Settings) -> Any:
         return settings[self.right] if self.right in self.space else json.loads(self.right)
-
-    def _combinations(self) -> Iterator[Settings]:
-        for values in itertools.product(*(self.space[name] for name in self.names)):
-            yield dict(zip(self.names, values, strict=True))
 
 
 Conditions = Sequence[Condition]
@@ -164,7 +163,11 @@ def _condition(table: Mapping[str, object], space: Space, where: str) -> Conditi
     match = _COMPARISON.fullmatch(comparison) if isinstance(comparison, str) else None
     if match is None:
         raise UsageError(f"{where}: [[when]]: needs {_EXAMPLE}, not {comparison!r}")
-    choices = {name: _choices(value) for name, value in table.items() if name != "only"}
+    choices = {
+        name: tuple(value) if isinstance(value, list) else (value,)
+        for name, value in table.items()
+        if name != "only"
+    }
     left, relation, right = match.groups()
     for name in (left, *choices):
         if name not in space:
@@ -176,10 +179,6 @@ def _condition(table: Mapping[str, object], space: Space, where: str) -> Conditi
     if right not in space:
         _check_right(right, relation, f"{where}: [[when]] {comparison}")
     return Condition(choices, left, relation, right, space)
-
-
-def _choices(value: object) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, list) else (value,)
 
 
 def _check_right(right: str, relation: str, where: str) -> None:

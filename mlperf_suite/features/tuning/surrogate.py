@@ -73,7 +73,8 @@ def kernels_of(choices: Sequence[Choice]) -> Kernels:
     if len(order) < 3:
         return Kernels(np.eye(len(choices)), np.eye(len(choices)))
     places = _places(order)
-    line, bend = places / places.std(), _centred(places**2)
+    line, bend = places / places.std(), places**2 - (places**2).mean()
+    bend = bend / (bend.std() or 1.0)
     distances = np.abs(places[:, None] - places) / 2
     straight, bent = np.outer(line, line), np.outer(bend, bend)
     alone = _LINE * straight + _BEND * bent + _REST * _matern(distances / _LENGTH)
@@ -92,11 +93,6 @@ def _places(order: Sequence[float]) -> Floats:
     if values[0] > 0 and values[-1] >= 4 * values[0]:
         values = np.log(values)
     return np.asarray((values - values.mean()) / np.ptp(values) * 2)
-
-
-def _centred(values: Floats) -> Floats:
-    away = values - values.mean()
-    return np.asarray(away / (away.std() or 1.0))
 
 
 def _matern(distances: Floats) -> Floats:

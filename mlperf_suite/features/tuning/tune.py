@@ -31,7 +31,6 @@ from mlperf_suite.features.tuning.trial_run import (
 )
 from mlperf_suite.features.tuning.tuning_request import TuningRequest
 from mlperf_suite.features.tuning.tuning_result import (
-    Contribution,
     RunPair,
     TuningResult,
     contributions_of,
@@ -107,7 +106,9 @@ class Tuning:
             minutes = f"--minutes {self._request.minutes:g}"
             raise UsageError(f"{minutes}: {took}, and no other was made: give more and repeat")
         claim = self._claimed()
-        contributions = self._contributions(claim)
+        around = self._search.around(claim.best)
+        rounds = self._rounds(claim) if claim.is_better else []
+        contributions = contributions_of(claim.best, claim.default, around, rounds)
         claim = replace(claim, contributions=contributions)
         write_answer(self._request, self._trials, claim, self._say)
         return claim
@@ -164,7 +165,9 @@ class Tuning:
                     pending = [settings for settings, _ in running.values()]
                     settings = self._search.following(spent, pending)
                     watch = self._watch(settings)
-                    running[pool.submit(self._trial, settings, slot, watch)] = settings, slot
+                    trial = self._request.target.trial
+                    run = pool.submit(self._run, settings, trial, self._first, slot, watch)
+                    running[run] = settings, slot
                 if not running:
                     return
                 for done in wait(running, return_when=FIRST_COMPLETED).done:
@@ -198,9 +201,6 @@ class Tuning:
             self._take(run)
             spent_s += run.seconds
         return spent_s / len(self._request.slots)
-
-    def _trial(self, settings: Settings, slot: str, watch: EarlyEndCheck) -> MeasuredTrial:
-        return self._run(settings, self._request.target.trial, self._first, slot, watch)
 
     def _watch(self, settings: Settings) -> EarlyEndCheck:
         target, first = self._request.target, self._first
@@ -339,11 +339,6 @@ class Tuning:
         return pairs
 
     # What each setting contributes
-
-    def _contributions(self, claim: TuningResult) -> list[Contribution]:
-        around = self._search.around(claim.best)
-        rounds = self._rounds(claim) if claim.is_better else []
-        return contributions_of(claim.best, claim.default, around, rounds)
 
     def _rounds(self, claim: TuningResult) -> list[Mapping[str, float]]:
         """The winner, and the winner with one setting undone, in turn while there is time."""

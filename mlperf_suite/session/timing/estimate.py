@@ -20,11 +20,7 @@ from mlperf_suite.benchmarks.definition import (
     Generation,
     Scenario,
 )
-from mlperf_suite.loadgen.load_plan import (
-    AUDIT_MODES,
-    SMOKE,
-    RunKey,
-)
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES, SMOKE, RunKey
 from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.session.run_kind import Selection, Step, kind_of
 

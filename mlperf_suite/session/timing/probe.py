@@ -11,14 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, repeat
 from statistics import median
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
+from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import AnswerCollector, requests_of
 from mlperf_suite.engines.protocol import SILENCE_S, Engine, Tokens, TracingEngine
 from mlperf_suite.session.timing.estimate import PROBE_S, EngineSpeed
-
-if TYPE_CHECKING:
-    from mlperf_suite.benchmarks.definition import Generation
 
 _FIRST_TOKENS = 4
 _BATCHES = (64, 32, 16, 8, 4)

@@ -48,7 +48,7 @@ _NEW_USER = 0x10000000
 _NO_SETUID, _NO_DEVICES, _NO_EXECUTION = 2, 4, 8
 _BIND, _RECURSIVE, _PRIVATE, _DETACH = 4096, 16384, 1 << 18, 2
 _ATTRIBUTE_READ_ONLY, _ATTRIBUTE_NO_SETUID, _ATTRIBUTE_NO_DEVICES = 1, 2, 4
-_AT_RECURSIVE, _AT_EMPTY = 0x8000, 0x1000
+_AT_RECURSIVE = 0x8000
 _MOUNT_SETATTR = 442  # the same on every architecture
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _SET_PARENT_DEATH_SIGNAL, _SET_DUMPABLE, _SET_SECCOMP, _SET_NO_NEW_PRIVILEGES = 1, 4, 22, 38
@@ -244,17 +244,13 @@ def _execute(order: dict[str, Any], stdin: int, group: int) -> NoReturn:
         os.closerange(3, 1 << 20)
         code = base64.b64decode(order["filter"])
         buffer = ctypes.create_string_buffer(code, len(code))
-        _install_filter(buffer, len(code))
+        program = struct.pack("<HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer))
+        _check(_libc.prctl(_SET_SECCOMP, 2, program, 0, 0), "installing the filter")
         os.execve(order["command"][0], order["command"], order["environment"])
     except BaseException as error:
         os.write(2, f"{order['command'][0]}: {error}\n".encode(errors="replace"))
     finally:
         os._exit(127)
-
-
-def _install_filter(code: ctypes.Array[ctypes.c_char], length: int) -> None:
-    program = struct.pack("<HxxxxxxQ", length // 8, ctypes.addressof(code))
-    _check(_libc.prctl(_SET_SECCOMP, 2, program, 0, 0), "installing the filter")
 
 
 def _used_bytes(socket_bytes: int, shared_once: bool) -> int:

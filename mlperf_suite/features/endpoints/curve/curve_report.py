@@ -71,7 +71,10 @@ class CurveReport(FeatureReport):
 
     def closing(self, summary: Summary) -> list[Line]:
         curve = curve_of(summary)
-        return [] if curve is None else [Line("curve", curve_words(curve))]
+        if curve is None:
+            return []
+        mark = [REHEARSAL] if curve.rehearsal else []
+        return [Line("curve", "; ".join([_figure_words(curve), *mark]))]
 
 
 REPORT = CurveReport()
@@ -200,13 +203,8 @@ def curve_plots(curve: CurveFigures | None) -> list[Plot]:
     return [Plot("curve", caption, partial(draw_curves, {"": curve}), panels=2)]
 
 
-def curve_words(curve: CurveFigures) -> str:
-    """The highest throughput and the knee, in a line with the mark of a rehearsal."""
-    mark = [REHEARSAL] if curve.rehearsal else []
-    return "; ".join([_figure_words(curve), *mark])
-
-
 def _figure_words(curve: CurveFigures) -> str:
+    """The highest throughput and the knee, in a line."""
     steps = StepCurve(curve.measured)
     points = steps.points
     if not points:

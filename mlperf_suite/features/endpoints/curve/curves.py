@@ -20,13 +20,7 @@ from typing import Any
 
 from mlperf_suite import __version__
 from mlperf_suite.benchmarks.definition import LOADGEN, Benchmark
-from mlperf_suite.engines.protocol import (
-    Engine,
-    RemoteEngine,
-    RemoteRun,
-    ServerView,
-    TracingEngine,
-)
+from mlperf_suite.engines.protocol import Engine, RemoteEngine, RemoteRun, ServerView, TracingEngine
 from mlperf_suite.errors import RunError
 from mlperf_suite.features.chats.agent_replay import turn_timeout_s
 from mlperf_suite.features.chats.agent_sessions import sessions_of
@@ -376,7 +370,8 @@ class _Curve:
             maker.engine.take_trace()
         maker.display.begin(name)
         samples = len(maker.inputs.prompts(benchmark))
-        saturation = _Saturation(concurrency, seconds, self._best_below(concurrency))
+        below = (rate for c, rate in self.throughput.items() if c < concurrency)
+        saturation = _Saturation(concurrency, seconds, max(below, default=0.0))
 
         def enough(times: LoopTimes, now_s: float) -> bool:
             if saturation.found(times, now_s):
@@ -422,10 +417,6 @@ class _Curve:
         point = official.measure(concurrency, prompts, requests, least_s, place)
         self.maker.display.say(_point_line(point))
         return point
-
-    def _best_below(self, concurrency: int) -> float:
-        rates = (rate for c, rate in self.throughput.items() if c < concurrency)
-        return max(rates, default=0.0)
 
     def _faults(self, observation: Observation, remote: RemoteRun | None) -> list[str]:
         """What keeps a point from having figures, besides a request that failed."""

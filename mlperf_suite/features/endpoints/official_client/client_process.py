@@ -210,12 +210,9 @@ def last_words(output: str) -> str:
     ]
     errors = [line.rpartition(" - ERROR - ")[2] for line in lines if " - ERROR - " in line]
     # An exception that nobody caught is its last line.
-    words = errors[-1] if errors and not _is_exception(lines[-1]) else " | ".join(lines[-2:])
+    died = errors and re.match(r"[\w.]+(Error|Exception|Interrupt)\b", lines[-1])
+    words = errors[-1] if errors and not died else " | ".join(lines[-2:])
     return printable(words)[-300:]
-
-
-def _is_exception(line: str) -> bool:
-    return bool(re.match(r"\A[\w.]+(Error|Exception|Interrupt)\b", line))
 
 
 def _tail(folder: Path) -> str:

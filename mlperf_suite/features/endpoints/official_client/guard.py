@@ -34,18 +34,14 @@ def main(patience_s: float, folder: str, command: list[str]) -> int:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     client = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL)
     try:
-        while client.poll() is None and not _is_closed():
+        # Until standard input ends; each look waits a moment for that.
+        while client.poll() is None and not select.select([sys.stdin], [], [], _LOOK_S)[0]:
             pass
         _interrupt(client, patience_s)
     finally:
         _end_children()
     status = client.wait()
     return status if status >= 0 else 128 - status
-
-
-def _is_closed() -> bool:
-    """Whether standard input has ended; waits a moment for it."""
-    return bool(select.select([sys.stdin], [], [], _LOOK_S)[0])
 
 
 def _interrupt(client: subprocess.Popen[bytes], patience_s: float) -> None:
