@@ -285,4 +285,5 @@ def write_client_submission(
     (submission / "systems").mkdir(exist_ok=True)
     (submission / "systems" / "box.json").write_text(json.dumps(system_fields() | described))
     (submission / "src").mkdir(exist_ok=True)
+    (submission / "src" / "README.md").write_text("made up\n")
     return submission

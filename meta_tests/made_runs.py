@@ -45,6 +45,7 @@ from mlperf_suite.features.log_consistency.schedule import (
     schedule,
     shuffled,
 )
+from mlperf_suite.features.submission_check.scenario_folders import CODE
 from mlperf_suite.features.submission_check.submission_rules import (
     SYSTEM_FIELDS_FILLED,
     SYSTEM_FIELDS_PRESENT,
@@ -784,7 +785,9 @@ def write_submission(
     described = system_fields() | {"submitter": submitter, "division": division}
     described |= {"status": "available", "system_type": benchmark.category}
     (systems / f"{system}.json").write_text(json.dumps(described))
-    (submission / ("src" if round_.layout == "v6" else "code")).mkdir(exist_ok=True)
+    code = submission / CODE[round_.layout]
+    code.mkdir(exist_ok=True)
+    (code / "README.md").write_text("made up\n")
     return submission
 
 

@@ -20,7 +20,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "MMLU": ("mmlu",),
     "A kept result of this suite, judged again": ("kept_run",),
     "A result of a submission": ("result",),
-    "A benchmark or a system of a submission": ("benchmark", "system"),
+    "A benchmark, a system or the whole of a submission": ("benchmark", "system", "submission"),
     "A result of e2e-rag-qna or e2e-rag-db": ("retrieval",),
     "A power measurement": ("power",),
     "A result of the official HTTP client": ("client",),

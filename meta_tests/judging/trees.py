@@ -19,8 +19,9 @@ def failures_by_run(root: Path, round_: Any = None) -> dict[str, list[str]]:
     return {j.name: j.failed_rules for j in judge_folder(root, round_) if j.failed_rules}
 
 
-ALSO_SEEN = AGREEMENT | {"accuracy_log_ends", "accuracy_log_tokens"}
-"""The rules that compare what a result says in two places: they may see a damage to one of them."""
+ALSO_SEEN = AGREEMENT | {"accuracy_log_ends", "accuracy_log_tokens", "submission_upload"}
+"""The rules that may see a damage with its own rule: those that compare what a result says in two
+places, and the one on hidden and empty folders."""
 
 
 def independent_failures(root: Path, round_: Any = None) -> dict[str, list[str]]:

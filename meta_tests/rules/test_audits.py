@@ -174,15 +174,26 @@ def test_without_the_other_runs_or_a_valid_one_nothing_is_compared() -> None:
         assert verdict_on(facts, f"test01_{rule}").status == "not judged"
 
 
-def test_a_cut_log_in_a_submission_is_not_judged() -> None:
-    run = made(submitted=True)
-    facts = run.facts()
+@pytest.mark.parametrize(
+    ("mode", "rules"),
+    [
+        ("test01", ("log_is_whole", "same_answers")),
+        ("test07", ("log_is_whole", "every_sample")),
+        ("test09", ("log_is_whole", "every_sample", "mean_tokens")),
+    ],
+)
+def test_a_cut_log_in_a_submission_is_not_judged(mode: Mode, rules: tuple[str, ...]) -> None:
+    """truncate_accuracy_log.py cuts those of TEST01, TEST07 and TEST09."""
+    benchmark = WHISPER if mode == "test01" else GPT_OSS_120B
+    facts = MadeRun(benchmark, OFFLINE, mode, ROUNDS["v6.1"], submitted=True).facts()
     logs = replace(facts.logs, accuracy=AccuracyLog((), ("not JSON: cut",)))
-    for rule in ("log_is_whole", "same_answers"):
-        verdict = verdict_on(replace(facts, logs=logs), f"test01_{rule}")
+    for rule in rules:
+        verdict = verdict_on(replace(facts, logs=logs), f"{mode}_{rule}")
         assert verdict.status == "not judged" and "may be cut" in verdict.why
-    in_session = replace(facts, logs=logs, submitted=None)
-    assert verdict_on(in_session, "test01_log_is_whole").status == "failed"
+    assert facts.submitted is not None
+    for submitted in (None, replace(facts.submitted, accuracy_log=None)):
+        damaged = replace(facts, logs=logs, submitted=submitted)
+        assert verdict_on(damaged, f"{mode}_log_is_whole").status == "failed"
 
 
 def accuracies(*figures: float) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from functools import partial
 
 from mlperf_suite.benchmarks.audits import ISSUED_ONCE, TEST06, Audit, Mode
 from mlperf_suite.loadgen.logs import DETAIL
-from mlperf_suite.rules.accuracy_files import parse_accuracy_txt
+from mlperf_suite.rules.accuracy_files import parse_accuracy_txt, parse_cut_log
 from mlperf_suite.rules.facts import TEXT_ALONE, RunFacts
 from mlperf_suite.rules.limits import min_duration
 from mlperf_suite.rules.registry import CLOSED, rule
@@ -53,21 +53,23 @@ def need_detail_log(run: RunFacts) -> None:
 )
 def log_is_whole(run: RunFacts) -> Verdict:
     """The audit's logs can be read in full; a submission need not contain the detail log."""
-    damage = run.logs.accuracy.damage
-    if damage and _may_be_cut(run):
-        return not_judged(damage[0], why=_CUT)
-    if damage:
+    need_answers(run)
+    if damage := run.logs.accuracy.damage:
         return verdict(False, damage[0])
     return verdict(True, "whole") if lacks_detail_log(run) else whole_log_verdict(run)
 
 
-_CUT = "a submission's log of TEST01 may be cut, and has the reference's answers as characters"
-
-
-def _may_be_cut(run: RunFacts) -> bool:
-    """Whether truncate_accuracy_log.py cuts the audit's accuracy log, which no script reads again:
-    its verdict on the whole log lies beside it."""
-    return run.submitted is not None and audit_of(run).compares
+def need_answers(run: RunFacts, required: str = "") -> None:
+    """Raises VerdictError, not judged, for a submission's log of answers that
+    truncate_accuracy_log.py has cut: the official script's verdict on the whole log lies beside it.
+    """
+    text = run.submitted.accuracy_log if run.submitted else None
+    # The script leaves TEST06's as it is.
+    if run.mode == "test06" or not run.logs.accuracy.damage or text is None:
+        return
+    if not parse_cut_log(text).whole:
+        why = f"a submission's log of {run.mode.upper()} may be cut by the official script"
+        raise VerdictError(not_judged("a log that was cut", required, why))
 
 
 # The settings
@@ -155,9 +157,9 @@ def every_sample(run: RunFacts) -> Verdict:
     with replacement, samples that were not drawn decide nothing; each query's answer is logged.
     """
     count = run.benchmark.samples_of(run.mode)
+    need_answers(run, required := f"{count:,} samples")
     samples = set(run.logs.accuracy.first_of_each())
-    whole = samples == set(range(count))
-    value, required = f"{len(samples):,} samples", f"{count:,} samples"
+    whole, value = samples == set(range(count)), f"{len(samples):,} samples"
     each_logged = len(run.logs.accuracy.samples) >= audit_of(run).queries
     if not whole and each_logged and samples <= set(range(count)) and _may_be_drawn(run):
         why = f"the audit.config of {run.round.name} draws samples with replacement"
@@ -218,6 +220,7 @@ def mean_tokens(run: RunFacts) -> Verdict:
     required = f"{low:,.2f} to {high:,.2f} tokens"
     if run.text_alone:
         return not_judged("no token ids from the engine", required, TEXT_ALONE)
+    need_answers(run, required)
     lengths = [len(sample.token_ids) for sample in run.logs.accuracy.samples]
     if not lengths:
         return verdict(False, "no answer", required)
@@ -247,8 +250,7 @@ def same_answers(run: RunFacts) -> Verdict:
     differ by 1%. The official script compares the first byte of each answer alone.
     """
     ours, others = run.logs.accuracy, run.compared.answers if run.compared else None
-    if ours.damage and _may_be_cut(run):
-        return not_judged(ours.damage[0], why=_CUT)
+    need_answers(run)
     if others is None or (others.damage and run.submitted is not None):
         return not_judged(f"{len(ours.samples):,} answers", why="no answers of an accuracy run")
     answers = {index: sample.token_ids for index, sample in others.first_of_each().items()}

@@ -56,7 +56,7 @@ class SubmittedTexts:
     """The texts that a submission has beside its logs; None for a missing file.
 
     `verify_txt`: the verdict of an audit's official script, `verify_others`: other files of
-    verdicts beside it. `accuracy_log`: the accuracy log, if it was truncated for submission.
+    verdicts beside it. `accuracy_log`: that of the run, if it is as short as a truncated one.
     `accuracy_txts`: those of an audit whose answers differ, and of the accuracy run's same samples.
     """
 

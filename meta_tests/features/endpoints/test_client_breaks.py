@@ -216,7 +216,7 @@ def failures(root: Path) -> dict[str, list[str]]:
 
 def test_a_tree_may_hold_results_of_loadgen_and_of_the_client(both_trees: Path) -> None:
     assert failures(both_trees) == {}
-    assert [group.round.name for group in judge_folder(both_trees)] == ["v6.1"] * 3
+    assert [group.round.name for group in judge_folder(both_trees)] == ["v6.1"] * 4
     assert list(client_verdicts(both_trees)) == ["Someone-box-llama3.1-8b-Server"]
 
 

@@ -56,7 +56,7 @@ def test_a_tree_of_every_round_obeys_every_rule(round_trees: Path, name: str) ->
     judged = judge_folder(round_trees / name / "tree")
     assert {j.round.name for j in judged} == {name}
     assert failed_rules(round_trees / name / "tree") == {}
-    assert len(judged) == 2 + 5
+    assert len(judged) == 2 + 5 + 1
 
 
 def test_measurements_and_audits_lie_where_the_layout_has_them(round_trees: Path) -> None:

@@ -50,6 +50,10 @@ def hidden_folder(beside: str) -> Change:
     return lambda folder: (folder / beside).with_name(".git").mkdir()
 
 
+def renamed(path: str, name: str) -> Change:
+    return lambda folder: (folder / path).rename((folder / path).with_name(name))
+
+
 def field(name: str, value: object) -> Change:
     """A field of the system's description is another, or None: gone."""
     return lambda folder: change_file(SYSTEM(folder), {name: GONE if value is None else value})
@@ -68,6 +72,8 @@ DAMAGES: list[tuple[str, Change]] = [
     ("required_files", removed(at(f"{RESULT}/README.md"))),
     ("required_files", text_edited(at(f"{RESULT}/user.conf"), lambda _: "")),
     ("required_files", removed(at("src"))),
+    ("layout", renamed("src", "code")),
+    ("measurements", renamed(f"{RESULT}/measurements.json", "box.json")),
     ("required_files", bytes_edited(ACCURACY_TXT, lambda raw: raw + b"\xff\n")),
     (f"required_files {OF_SYSTEM}", removed(SYSTEM)),
     (f"required_files {OF_ANSWERS} test06_verified", removed(at(f"{RESULT}/TEST06"))),
@@ -141,6 +147,11 @@ def test_files_in_the_other_layout_fail_the_layout_alone(tmp_path: Path) -> None
     assert failures_by_run(tmp_path) == {}
     wrong = failures_by_run(tmp_path, V6_1)
     assert {tuple(rules) for rules in wrong.values()} == {("layout", "seeds")}
+    (file,) = tmp_path.glob("closed/*/measurements/box/*/Server/box*.json")
+    (tmp_path / "closed/Someone/code").rename(tmp_path / "closed/Someone/src")
+    file.rename(file.with_name("measurements.json"))
+    assert "no box*.json in measurements/box/" in "".join(verdict_lines(tmp_path, "measurements"))
+    assert failures_by_run(tmp_path)[SERVER] == ["layout", "measurements"]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +193,7 @@ def test_what_is_not_judged_is_named(
     submission: Path, tmp_path: Path, folder: str, failures: dict[str, list[str]]
 ) -> None:
     (submission / folder).mkdir(parents=True)
-    assert failures_by_run(tmp_path) == failures
+    assert failures_by_run(tmp_path) == failures | {"Someone": ["submission_upload"]}
     if not failures:
         verdicts = by_name(tmp_path)["Someone-box-bert-99"].verdicts
         assert {v.status for v in verdicts} == {"not judged"}
@@ -263,7 +274,7 @@ def test_an_empty_scenario_folder_fails_what_it_lacks(submission: Path, tmp_path
     shutil.rmtree(submission / RESULT)
     (submission / RESULT).mkdir()
     wrong = failures_by_run(tmp_path)[SERVER]
-    assert {"layout", "required_files", "accuracy_log_is_whole"} <= set(wrong)
+    assert {"required_files", "accuracy_log_is_whole"} <= set(wrong)
 
 
 def test_the_clients_files_replace_no_log_where_it_may_not_measure(tmp_path: Path) -> None:
@@ -317,7 +328,8 @@ def test_no_damage_to_any_file_raises_or_passes_unseen(tmp_path: Path) -> None:
     root, copy = tmp_path / "tree", tmp_path / "copy"
     write_submission(root, LLAMA3_1_8B, V6_1, scenarios=("Server",))
     whole = failures_by_run(root)
-    for place in sorted(path.relative_to(root) for path in root.rglob("*") if path.is_file()):
+    files = [path for path in root.rglob("*") if path.is_file() and path.parent.name != "src"]
+    for place in sorted(path.relative_to(root) for path in files):
         for kind in ("gone", "folder", "noise", "link", "empty"):
             shutil.rmtree(copy, ignore_errors=True)
             shutil.copytree(root, copy)

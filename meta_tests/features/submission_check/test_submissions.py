@@ -51,6 +51,8 @@ def test_a_submission_that_obeys_all_rules_passes(tmp_path: Path, row: Any, roun
     # A scenario of the official client alone is not among LoadGen's logs.
     by_client = any(round_.name in scenario.rounds for scenario in row.of_client)
     absent = ["required_scenarios"] if by_client else []
+    # TEST09's log of all answers is too large to be uploaded before it is cut.
+    absent += ["submission_upload"] if row.audit("test09") else []
     assert sorted(name for rules in wrong.values() for name in rules) == of_round + absent
     assert {j.round.name for j in judge_folder(tmp_path)} == {round_.name}
 
@@ -68,6 +70,7 @@ def test_an_open_submission_needs_no_gate_and_no_scenario(tmp_path: Path) -> Non
     txt.write_text(re.sub(r"'(rouge\w+)': [\d.]+", r"'\1': 1.0", txt.read_text()))
     assert failures_by_run(tmp_path) == {}
     assert set(by_name(tmp_path)) == {
+        "open-Someone",
         "open-Someone-box-llama3.1-8b",
         "open-Someone-box-llama3.1-8b-Server",
     }
@@ -127,8 +130,8 @@ def test_the_loadgen_key_and_any_case_of_a_scenario_are_taken(tmp_path: Path) ->
 
 
 def test_any_folder_of_a_submission_may_be_given(submission: Path, tmp_path: Path) -> None:
-    assert len(judge_folder(tmp_path / "closed")) == 4
-    assert len(judge_folder(submission)) == 4
+    assert len(judge_folder(tmp_path / "closed")) == 5
+    assert len(judge_folder(submission)) == 5
     by_name_of_part = {j.name: j for j in judge_folder(submission / RESULT)}
     assert set(by_name_of_part) == {"Someone-box-llama3.1-8b", "Someone-box-llama3.1-8b-Server"}
     assert all(not j.failed_rules for j in by_name_of_part.values())

@@ -9,6 +9,7 @@ FEATURE = Feature(
     rules=(
         f"{_FOLDER}.power_rules",
         f"{_FOLDER}.submission_rules",
+        f"{_FOLDER}.upload_rules",
         f"{_FOLDER}.retrieval_rules",
     ),
     judge=f"{_FOLDER}.submissions",

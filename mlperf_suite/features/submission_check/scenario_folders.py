@@ -14,6 +14,9 @@ from mlperf_suite.judging.verdict_group import VerdictGroup
 
 DIVISIONS = ("closed", "open", "network")
 _AUDITS = "TEST"
+MEASUREMENTS_JSON = "measurements.json"
+CODE: dict[Layout, str] = {"v5": "code", "v6": "src"}
+"""The folder of a submission's programs (SRC_PATH of the official checker)."""
 
 
 class _ResultsFolder:
@@ -92,25 +95,24 @@ class ScenarioFolder(_ResultsFolder):
         return there if there.is_dir() and not self.measurements_file(self.folder) else self.folder
 
     def measurements_file(self, folder: Path) -> Path | None:
-        """The JSON file of the measurements in that folder, or None."""
-        if (folder / "measurements.json").is_file():
-            return folder / "measurements.json"
+        """The JSON file of the measurements in that folder, or None: measurements.json in the
+        scenario's own (v6), else the one that is called after the system (v5)."""
+        own = folder == self.folder
         try:
-            json_files = sorted(folder.glob("*.json"))
+            files = sorted(folder.glob(MEASUREMENTS_JSON if own else "*.json"))
         except OSError:
             return None
-        return next((path for path in json_files if path.name.startswith(self.system)), None)
+        return next((path for path in files if own or path.name.startswith(self.system)), None)
 
-    def layouts(self) -> set[Layout]:
-        """The layouts that this scenario's files follow."""
-        layouts: set[Layout] = set()
-        if any(path.name.startswith(_AUDITS) for path in folders_in(self.folder)):
-            layouts.add("v6")
-        if (self.folder / "measurements.json").is_file():
-            layouts.add("v6")
-        if any(self.beside(branch).is_dir() for branch in ("measurements", "compliance")):
-            layouts.add("v5")
-        return layouts
+    def layouts(self) -> dict[Layout, list[str]]:
+        """What this scenario has of each layout."""
+        v5 = [branch for branch in ("measurements", "compliance") if self.beside(branch).is_dir()]
+        v6 = [MEASUREMENTS_JSON] if (self.folder / MEASUREMENTS_JSON).is_file() else []
+        v6 += [p.name for p in folders_in(self.folder) if p.name.startswith(_AUDITS)]
+        code = {layout for layout, name in CODE.items() if (self.submission / name).is_dir()}
+        if len(code) == 1:
+            (v5 if code == {"v5"} else v6).append(CODE[code.pop()])
+        return {"v5": v5, "v6": v6}
 
 
 @dataclass(frozen=True, slots=True)

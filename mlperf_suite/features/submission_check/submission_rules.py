@@ -151,13 +151,13 @@ class SubmittedFacts(Facts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultFacts(SubmittedFacts):
-    """One scenario's result of LoadGen. `layouts`: the layouts that its files follow. `audits`: the
-    logs of those that have a detail log. `offline`: the performance run of the same system's
+    """One scenario's result of LoadGen. `layouts`: what it has of each layout. `audits`: the logs
+    of those that have a detail log. `offline`: the performance run of the same system's
     Offline, None if there is none."""
 
     benchmark: Benchmark
     scenario: Scenario
-    layouts: frozenset[Layout]
+    layouts: Mapping[Layout, list[str]]
     accuracy: RunLogs
     performance: RunLogs
     audits: tuple[RunLogs, ...] = ()
@@ -183,25 +183,31 @@ class SystemFacts(Facts):
 # Of one scenario's result
 
 
+_LAYOUTS: Mapping[Layout, str] = {
+    "v5": "code/, measurements/ and compliance/ beside results/ (v5.x)",
+    "v6": "src/, and everything else under results/ (v6)",
+}
+
+
 @rule(
     "result",
-    source="submission checker, PERFORMANCE_LOG_PATH, MEASUREMENTS_PATH, COMPLIANCE_PATH",
+    source="submission checker, PERFORMANCE_LOG_PATH, MEASUREMENTS_PATH, COMPLIANCE_PATH, SRC_PATH",
     fix="Build the tree for its round with python -m mlperf_suite submission.",
 )
 def layout(result: ResultFacts) -> Verdict:
-    """Files follow the round's layout: v5.x beside results/, from v6.0 all under results/."""
-    descriptions = {
-        "v5": "measurements/ and compliance/ beside results/ (v5.x)",
-        "v6": "everything under results/ (v6)",
-    }
-    layouts = " and ".join(descriptions[name] for name in sorted(result.layouts))
-    expectation = result.round.layout
-    return verdict(
-        result.layouts == {expectation},
-        layouts or "neither layout",
-        descriptions[expectation],
-        f"round {result.round.name}",
-    )
+    """Files follow the round's layout: v5.x beside results/ with code/, from v6.0 all under
+    results/ with src/."""
+    expected = result.round.layout
+    foreign = [
+        f"{name} of {of}"
+        for of, names in result.layouts.items()
+        if of != expected
+        for name in names
+    ]
+    neither = "" if result.layouts[expected] else "neither layout"
+    found = ", ".join(foreign) or neither or _LAYOUTS[expected]
+    fits = not foreign and not neither
+    return verdict(fits, found, _LAYOUTS[expected], f"round {result.round.name}")
 
 
 @rule(

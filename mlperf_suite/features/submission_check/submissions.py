@@ -18,7 +18,9 @@ from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.features.submission_check.power_measurement import POWER
 from mlperf_suite.features.submission_check.retrieval_rules import RETRIEVAL, RetrievalFacts
 from mlperf_suite.features.submission_check.scenario_folders import (
+    CODE,
     DIVISIONS,
+    MEASUREMENTS_JSON,
     BenchmarkFolder,
     OtherResult,
     ScenarioFolder,
@@ -31,6 +33,7 @@ from mlperf_suite.features.submission_check.submission_rules import (
     SystemFacts,
 )
 from mlperf_suite.features.submission_check.tree import Tree, find_submissions, read_power
+from mlperf_suite.features.submission_check.upload_rules import MODEL_MAPPING, read_upload
 from mlperf_suite.judging.judges import Folders, FoundResults, Judge, JudgeRequest, judges
 from mlperf_suite.judging.reading import is_utf8, read_json, read_text, read_yaml, size_of
 from mlperf_suite.judging.verdict_group import (
@@ -86,12 +89,16 @@ JUDGE = Judge(rank=1, find=_find)
 
 
 def _judge_tree(root: Path, tree: Tree, review: JudgeRequest) -> list[VerdictGroup]:
-    submissions = [_read(path, tree.benchmarks) for path in tree.submissions]
+    submissions = {path: _read(path, tree.benchmarks) for path in tree.submissions}
     copies = _copies(
-        [result for each in submissions for result in chain(*each.results.values())],
-        [other for each in submissions for other in chain(*each.others.values())],
+        [result for each in submissions.values() for result in chain(*each.results.values())],
+        [other for each in submissions.values() for other in chain(*each.others.values())],
     )
-    judged = [group for each in submissions for group in _judge_submission(each, copies, review)]
+    judged = []
+    for path, each in submissions.items():
+        of_tree = review.round or _most_common(each.rounds)
+        judged += _judge_submission(each, copies, of_tree, review)
+        judged += [_judge_upload(path, of_tree)] if path.is_relative_to(root) else []
     of_none = review.round or ROUNDS[DEFAULT_ROUND]
     judged += [_judge_idle(path, of_none) for path in tree.idle_systems]
     return judged + [_refuse_misplaced(root, path, review.round) for path in tree.misplaced]
@@ -114,6 +121,12 @@ class _Submission:
     results: dict[Path, list[_Result]]
     others: dict[Path, list[OtherResult]]
 
+    @property
+    def rounds(self) -> list[Round | None]:
+        """By result, the round whose seeds it has."""
+        of_loadgen, of_others = (chain(*each.values()) for each in (self.results, self.others))
+        return [r.round for r in of_loadgen] + [r.round for r in of_others]
+
 
 def _read(submission: Path, benchmarks: Iterable[BenchmarkFolder]) -> _Submission:
     of_it = tuple(b for b in benchmarks if b.submission == submission)
@@ -125,15 +138,13 @@ def _read(submission: Path, benchmarks: Iterable[BenchmarkFolder]) -> _Submissio
 
 
 def _judge_submission(
-    submission: _Submission, copies: dict[Path, tuple[str, ...]], review: JudgeRequest
+    submission: _Submission,
+    copies: dict[Path, tuple[str, ...]],
+    of_tree: Round,
+    review: JudgeRequest,
 ) -> list[VerdictGroup]:
-    """Judge a submission for one round: the one whose seeds most of its results have."""
+    """Judge a submission for one round."""
     names = submission.names
-    of_loadgen, of_others = (
-        [*chain(*of_kind.values())] for of_kind in (submission.results, submission.others)
-    )
-    rounds = [r.round for r in of_loadgen] + [r.round for r in of_others]
-    of_tree = review.round or _most_common(rounds)
     judged = []
     for place in submission.benchmarks:
         benchmark = _benchmark_named(place.benchmark, names)
@@ -161,6 +172,12 @@ def _foreign_results(place: BenchmarkFolder, names: dict[str, str]) -> list[Othe
     return [result for each in others for result in each.results_in(place, names)]
 
 
+def _judge_upload(submission: Path, round_: Round) -> VerdictGroup:
+    """Judge a submitter's folder as what is uploaded."""
+    name = name_of(submission.parent.name, submission.name)
+    return verdict_group(name, round_, [("", judge(read_upload(submission)))])
+
+
 def _judge_idle(system: Path, round_: Round) -> VerdictGroup:
     """Judge a system that has a description or a folder and no result."""
     submission, system_name = system.parents[1], system.name.removesuffix(".json")
@@ -172,7 +189,7 @@ def _model_mapping(submission: Path) -> dict[str, str]:
     """An open submission's own names for benchmarks (model_mapping.json)."""
     if submission.parent.name != "open":
         return {}
-    content = read_json(submission / "model_mapping.json").content
+    content = read_json(submission / MODEL_MAPPING).content
     return {name: benchmark for name, benchmark in content.items() if isinstance(benchmark, str)}
 
 
@@ -206,7 +223,7 @@ def _copies(
             values = tuple(str(logs.detail[key]) for key in _OF_A_RUN[mode])
             if "None" not in values:
                 runs[mode, *values].append(place)
-        log = _cut_log(place)
+        log = _cut_log(place.folder)
         digest = parse_accuracy_txt(read_text(_accuracy_txt(place)) or "").hash
         if digest and log is not None:
             logs_of[digest][log].append(place)
@@ -381,7 +398,7 @@ def _judge_result(
         reference=benchmark.reference,
         high_accuracy=high_accuracy,
         division="open" if place.division == "open" else "closed",
-        submitted=SubmittedTexts(accuracy_txt, accuracy_log=_cut_log(place)),
+        submitted=SubmittedTexts(accuracy_txt, accuracy_log=_cut_log(place.folder)),
         eos_token_ids=benchmark.eos_token_ids,
         # An open submission may use a model of its own.
         vocabulary=None if place.division == "open" else benchmark.vocabulary,
@@ -427,9 +444,9 @@ def _accuracy_txt(place: ScenarioFolder) -> Path:
     return place.folder / "accuracy" / ACCURACY_TXT
 
 
-def _cut_log(place: ScenarioFolder) -> str | None:
-    """The accuracy log, if it is as short as a truncated one."""
-    path = place.folder / "accuracy" / ACCURACY
+def _cut_log(folder: Path) -> str | None:
+    """The accuracy log of a scenario or an audit, if it is as short as a truncated one."""
+    path = folder / "accuracy" / ACCURACY
     return read_text(path) if size_of(path) <= MAX_ACCURACY_LOG_BYTES else None
 
 
@@ -463,6 +480,7 @@ def _audit_facts(accuracy: RunFacts, result: _Result, audit: Audit, mode: Mode) 
     others = sorted(path for path in folder.glob("verify*.txt") if path.name != audit.verified_in)
     texts = SubmittedTexts(
         verify_txt=read_text(folder / audit.verified_in),
+        accuracy_log=_cut_log(folder),
         verify_others=tuple(text for path in others if (text := read_text(path))),
         accuracy_txts=tuple(
             text for name in PART_III if (text := read_text(folder / "accuracy" / name))
@@ -475,15 +493,16 @@ def _result_facts(result: _Result, round_: Round, copies: tuple[str, ...]) -> Re
     place = result.place
     folder = place.measurements()
     file = place.measurements_file(folder)
-    missing_json = JsonFile({}, "no JSON file of the measurements")
+    name = MEASUREMENTS_JSON if folder == place.folder else f"{place.system}*.json"
+    missing_json = JsonFile({}, f"no {name} in {folder.relative_to(place.submission)}")
     return ResultFacts(
         division=place.division,
         submitter=place.submitter,
         benchmark=result.benchmark,
         scenario=result.scenario,
         round=round_,
-        layouts=frozenset(place.layouts()),
-        missing_files=tuple(_missing_files(result, folder)),
+        layouts=place.layouts(),
+        missing_files=tuple(_missing_files(result, folder, CODE[round_.layout])),
         system=read_json(place.system_file),
         measurements=read_json(file) if file else missing_json,
         accuracy=result.accuracy,
@@ -501,8 +520,9 @@ def _power_supply_rating(place: ScenarioFolder, round_: Round) -> PowerSupplyRat
     return PowerSupplyRating(content, problem, (place.folder / "performance" / POWER).exists())
 
 
-def _missing_files(result: _Result, measurements: Path) -> list[str]:
-    """The required files that are missing or empty, as paths for the user."""
+def _missing_files(result: _Result, measurements: Path, code: str) -> list[str]:
+    """The required files that are missing or empty, as paths for the user. `code`: the folder of
+    programs; one in the other layout fails the rule on layouts."""
     place = result.place
     performance, accuracy = place.folder / "performance" / "run_1", place.folder / "accuracy"
     paths = [performance / name for name in (SUMMARY, DETAIL)]
@@ -517,9 +537,8 @@ def _missing_files(result: _Result, measurements: Path) -> list[str]:
     absent = [_from(place, path) for path in paths if size_of(path) == 0]
     texts = {ACCURACY_TXT, *(audit.verified_in for audit in result.benchmark.audits)}
     absent += [f"{_from(place, p)} in UTF-8" for p in paths if p.name in texts and not is_utf8(p)]
-    # Layout v5 uses code/, v6 src/; this rule accepts either.
-    code = any((place.submission / name).is_dir() for name in ("src", "code"))
-    return absent if code else [*absent, "src/"]
+    has_code = any((place.submission / name).is_dir() for name in CODE.values())
+    return absent if has_code else [*absent, f"{code}/"]
 
 
 def _from(place: ScenarioFolder, path: Path) -> str:
