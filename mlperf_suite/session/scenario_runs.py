@@ -28,6 +28,7 @@ from mlperf_suite.rules.facts import (
     SessionFacts,
     gives_text_alone,
 )
+from mlperf_suite.rules.limits import held_back
 from mlperf_suite.rules.registry import rule_of
 from mlperf_suite.rules.verdict import Verdict, lasted_words, set_aside
 from mlperf_suite.scorers.scorer import Answer, Scores, reads_special_tokens
@@ -281,6 +282,9 @@ class ScenarioRuns(StepMaker):
         figures = performance_figures(
             result.scenario, run.logs.detail, run.elapsed_s, run.tokens, run.timeline
         )
+        stream = record.remote.stream if record.remote else None
+        if held_back(stream, result.scenario.limits.get("tpot")):
+            figures = dataclasses.replace(figures, goodput=None)
         record.figures = dataclasses.replace(
             figures, untimed=run.untimed, made_again=run.rerun_reason
         )

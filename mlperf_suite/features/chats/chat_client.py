@@ -42,6 +42,7 @@ from mlperf_suite.features.servers.adapters import (
 from mlperf_suite.features.servers.config import EndpointConfig, Target
 from mlperf_suite.features.servers.connection import Connection, Pool
 from mlperf_suite.features.servers.server_facts import ServerFacts, find_server_facts, metrics
+from mlperf_suite.features.servers.streams import Arrivals
 
 _VLLM_FIELDS = {"return_token_ids": True}
 
@@ -51,7 +52,8 @@ class ChatTurn:
     """One request and what came of it. Times in s: `ttft_s` until the first piece of content,
     reasoning or a tool call; `latency_s` until the end. `failure`: why there is no answer, else
     empty. `resent`: it was sent again on a new connection, because the server had closed the kept
-    one; the times count from the first sending."""
+    one; the times count from the first sending. `first_share`: what came with the first piece, as a
+    share of the answer's text; None if it was not streamed or has none."""
 
     answer: ChatAnswer
     sent: float
@@ -59,11 +61,19 @@ class ChatTurn:
     latency_s: float
     failure: str = ""
     resent: bool = False
+    first_share: float | None = None
 
     @property
     def tokens(self) -> int | None:
         """Of the answer: those that came, else those that the server counts."""
         return len(self.answer.token_ids) or self.answer.completion_tokens
+
+    @property
+    def first_tokens(self) -> int | None:
+        """The tokens that came with the first piece."""
+        if self.first_share is None or not self.tokens:
+            return None
+        return max(1, round(self.first_share * self.tokens))
 
     @property
     def tpot_s(self) -> float | None:
@@ -167,6 +177,7 @@ class _ChatHandler:
         self._connection: Connection | None = None
         self._sent = self._end = time.monotonic()
         self._first: float | None = None
+        self._arrivals, self._pieces = Arrivals(), 0
         self._failure = ""
         self._resent = False
         self.opened_s = 0.0
@@ -189,8 +200,10 @@ class _ChatHandler:
         except AnswerError as error:
             self.abandon(str(error))
             return
-        if came and self._first is None:
-            self._first = arrived
+        if came:
+            self._first = self._first or arrived
+            self._pieces += 1
+            self._arrivals.came(self._answer.length, self._pieces, arrived)
         if self._connection is not None and not self._connection.streams:
             self.abandon("answered in one piece although a stream was requested")
 
@@ -235,7 +248,10 @@ class _ChatHandler:
     def turn(self) -> ChatTurn:
         ttft_s = None if self._first is None else self._first - self._sent
         latency_s = self._end - self._sent
-        return ChatTurn(self._answer, self._sent, ttft_s, latency_s, self._failure, self._resent)
+        share = self._arrivals.first / length if (length := self._answer.length) else None
+        return ChatTurn(
+            self._answer, self._sent, ttft_s, latency_s, self._failure, self._resent, share
+        )
 
 
 _UNKNOWN_CONTEXT = 131_072
