@@ -105,8 +105,8 @@ def remote_run(
 def stream_figures(tpot_ms: float = 8.0, later_ms: float | None = 9.0) -> StreamFigures:
     """Of 84 streamed answers, with these p99 of TPOT."""
     tokens = {"p50": 1, "p99": 4}
-    later = {} if later_ms is None else {"p99": later_ms}
-    return StreamFigures(84, tokens, tokens, 0, {"p99": tpot_ms}, later)
+    later = {} if later_ms is None else {"p50": later_ms, "p99": later_ms}
+    return StreamFigures(84, tokens, tokens, 0, {"p50": tpot_ms, "p99": tpot_ms}, later)
 
 
 _MADE_BY = {"file": "made.cc", "line_no": 1, "pid": 1, "tid": 1}

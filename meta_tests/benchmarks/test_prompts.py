@@ -7,12 +7,14 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from mlperf_suite.assets import embedded_model_dir
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.llama3_1_8b import OFFICIAL
 from mlperf_suite.benchmarks.prompts import SUMMARIZE, TextPrompt, load_tokenizer
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import UsageError
+from mlperf_suite.session.scenario_runs import decoded
 
 BOS = "<|begin_of_text|>"
 OFFICIAL_TEXT = (
@@ -41,7 +43,12 @@ def llama_like(tmp_path_factory: pytest.TempPathFactory) -> Any:
     )
     folder = tmp_path_factory.mktemp("llama-like")
     fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, bos_token=BOS, eos_token="<|eot_id|>", model_max_length=131_072
+        tokenizer_object=tokenizer,
+        bos_token=BOS,
+        eos_token="<|eot_id|>",
+        model_max_length=131_072,
+        # As Llama 3.1's configuration has it.
+        clean_up_tokenization_spaces=True,
     )
     fast.save_pretrained(folder)
     return load_tokenizer(str(folder))
@@ -62,6 +69,17 @@ def test_the_official_prompt_is_raw_text_with_one_bos(llama_like: Any) -> None:
     assert len(prompt) == 1 + len(text)
 
 
+def test_answers_are_decoded_as_the_reference_decodes_them(llama_like: Any) -> None:
+    """With transformers 4.46.2, which cleans up spaces where the tokenizer asks for it."""
+    text, clean = "It 's late , isn't it ? I 'm  .", "It's late, isn't it? I'm ."
+    ids = llama_like(text, add_special_tokens=False)["input_ids"]
+    assert decoded(llama_like, [ids], cleans_up_spaces=OFFICIAL.cleans_up_spaces) == [clean]
+    assert decoded(llama_like, [ids]) == [text]
+    workloads = {b.id: b.workload for b in BENCHMARKS.values() if b.workload}
+    cleaned = {name for name, workload in workloads.items() if workload.cleans_up_spaces}
+    assert {name.split("-")[0] for name in cleaned} == {"llama3.1", "llama2", "mixtral"}
+
+
 @pytest.mark.parametrize("article_tokens", [7_800, 7_900])
 def test_the_official_prompt_is_cut_at_8000_tokens_on_the_right(
     llama_like: Any, article_tokens: int
@@ -70,8 +88,8 @@ def test_the_official_prompt_is_cut_at_8000_tokens_on_the_right(
     (prompt,) = OFFICIAL.prompt.encode(news(article), llama_like)
     text = OFFICIAL_TEXT.replace("ARTICLE", article)
     assert len(prompt) == min(8000, 1 + len(text))
-    decoded = llama_like.decode(prompt[1:], clean_up_tokenization_spaces=False)
-    assert decoded == text[: len(prompt) - 1]
+    again = llama_like.decode(prompt[1:], clean_up_tokenization_spaces=False)
+    assert again == text[: len(prompt) - 1]
 
 
 def test_the_embedded_prompts_are_one_user_message_in_the_models_own_template(

@@ -268,7 +268,9 @@ class Workload:
     scores are not compared with a reference; empty if they are. `own_samples`: the number of
     samples in `dataset`, if fewer than the benchmark's. `scorer_option`: the option of a
     feature that the scorer takes, if any. `media`: what its prompts carry
-    beside tokens.
+    beside tokens. `cleans_up_spaces`: whether the reference decodes answers with a transformers
+    that applies `clean_up_tokenization_spaces` where the tokenizer asks for it; later ones than
+    4.46.2, which language/llama3.1-8b and others pin, ignore it for BPE.
     """
 
     model: str
@@ -289,6 +291,7 @@ class Workload:
     own_samples: int | None = None
     scorer_option: ScorerOption | None = None
     media: Literal["", "sound", "picture"] = ""
+    cleans_up_spaces: bool = False
 
     def part(self, mode: str) -> Part:
         """What a mode runs on: its own part, or else the workload's data and generation."""

@@ -75,6 +75,7 @@ EMBEDDED = Workload(
     reference=_reference(_MEANS, _CHARACTERS, _ANSWERS),
     mean_tokens=118,
     prompt_tokens=365,
+    cleans_up_spaces=True,
     context=8192,
     reference_of=reference_of_first,
     own_samples=_ANSWERS,

@@ -64,6 +64,7 @@ def _llama2_70b(id_: str, rounds: tuple[str, ...], share: float) -> Benchmark:
         reference=reference,
         mean_tokens=294.45,
         prompt_tokens=300,
+        cleans_up_spaces=True,
         context=2048,
     )
     return Benchmark(

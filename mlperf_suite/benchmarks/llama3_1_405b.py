@@ -66,6 +66,7 @@ _OFFICIAL = Workload(
     reference=_REFERENCE,
     mean_tokens=684.68,
     prompt_tokens=9400,
+    cleans_up_spaces=True,
     # The reference's limit on a sequence (model_max_length).
     context=22_000,
 )

@@ -80,6 +80,7 @@ OFFICIAL = Workload(
     mean_tokens=128,
     # Approximate: the mean over 50 articles, including the text around them.
     prompt_tokens=705,
+    cleans_up_spaces=True,
     # Fits the longest official prompt, 8,000 tokens, and its 128 new tokens.
     context=8192,
 )

@@ -439,6 +439,10 @@ class EndpointFigures:
     server: ServerView | None = None
 
 
+SHORT = 8
+"""The tokens that one step of speculative decoding may add: so short an answer may come at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class StreamFigures:
     """How the streamed answers of a run arrived at the client. An event is what arrived together.

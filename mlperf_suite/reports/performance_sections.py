@@ -38,7 +38,6 @@ from mlperf_suite.results.schema import (
     EarlyStopping,
     EngineFacts,
     Goodput,
-    Meta,
     PartFigures,
     Percentiles,
     PerformanceFigures,
@@ -63,7 +62,7 @@ def speed_sections(summary: Summary, plots: Sequence[Plot] = ()) -> list[Section
         tiles = [Tiles(first)] if first else []
         return [Section("How fast?", [*tiles, *notes(["No performance result."]), *drawings])]
     blocks: list[Block] = [
-        Tiles([*first, *_headline(summary.meta, performance), *_gate(summary.run)]),
+        Tiles([*first, *_headline(summary, performance), *_gate(summary.run)]),
         Paragraph(_loadgen_line(performance)),
         *times_table(reported_times(performance), *early_estimates(performance)),
         *notes(filter(None, [" ".join(_speed_notes(performance))])),
@@ -73,10 +72,11 @@ def speed_sections(summary: Summary, plots: Sequence[Plot] = ()) -> list[Section
     return [Section("How fast?", blocks)]
 
 
-def _headline(meta: Meta, performance: PerformanceFigures) -> list[Row]:
+def _headline(summary: Summary, performance: PerformanceFigures) -> list[Row]:
+    unjudged = {v.rule for v in summary.verdicts if v.status == "not judged"}
     times = dict(reported_times(performance))
     shown_times: list[tuple[str, float | None]] = []
-    if meta.scenario == "SingleStream":
+    if summary.meta.scenario == "SingleStream":
         shown_times.append(("latency p90", times.get("latency", {}).get("p90")))
         name, estimates = early_estimates(performance)
         shown_times.append((name, estimates.get("latency")))
@@ -84,7 +84,11 @@ def _headline(meta: Meta, performance: PerformanceFigures) -> list[Row]:
     names = ("TTFT", "TPOT") if times.keys() & {"TTFT", "TPOT"} else ("latency",)
     shown_times += [(f"{name} p99", times.get(name, {}).get("p99")) for name in names]
     tiles = [(name, decimal(value)) for name, value in rates if value is not None]
-    return tiles + [(name, time_words(value)) for name, value in shown_times if value is not None]
+    for name, value in shown_times:
+        if value is not None:
+            is_unjudged = f"{name.split()[0].lower()}_limit" in unjudged
+            tiles.append((name, time_words(value) + ", not judged" * is_unjudged))
+    return tiles
 
 
 def _gate(run: Run) -> list[Row]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Scenario, limit_name
-from mlperf_suite.engines.protocol import ClientFigures
+from mlperf_suite.engines.protocol import SHORT, ClientFigures, StreamFigures
 from mlperf_suite.loadgen.load_plan import LIMIT_KEYS
 from mlperf_suite.rules.facts import RunFacts
 from mlperf_suite.rules.registry import CLOSED, ONE_BY_ONE, SERVER, rule
@@ -64,6 +64,9 @@ def _below(run: RunFacts, key: str, name: str) -> Verdict:
     limit_ms = run.scenario.limits[name]
     required = f"below {time_words(limit_ms, exact=True)}"
     latency_ms = run.number(key, required) / 1e6
+    remote = run.session.remote if run.session else None
+    if why := held_back(remote.stream if remote else None, run.scenario.limits["tpot"]):
+        return not_judged(time_words(latency_ms, exact=True), required, why)
     return verdict(0 <= latency_ms < limit_ms, time_words(latency_ms, exact=True), required)
 
 
@@ -223,6 +226,41 @@ def client_limits(client: ClientFigures, scenario: Scenario) -> list[str]:
             if delay_ms is None or not delay_ms <= MAX_DELAY_MS:
                 limits.append(f"{way} {_ms(delay_ms)} at p99")
     return limits
+
+
+MAX_AT_ONCE = 0.01
+"""The share of answers that may come in one piece: a limit at p99 leaves out as many."""
+_MAX_FASTER = 1.5
+"""How many times too short the tokens that come with the first one may make the median TPOT."""
+
+
+def held_back(stream: StreamFigures | None, tpot_limit_ms: float | None = None) -> str:
+    """Why TTFT and TPOT are not the server's: its answers did not arrive as they were made. Empty
+    if they did, or if none was streamed.
+
+    `tpot_limit_ms`: at p99; the TPOT without the tokens of the first event decides only where that
+    is not below it. Without a limit, where the first event has more than a step of speculative
+    decoding adds, and the TPOT without it is half as long again, at the median.
+    """
+    if stream is None:
+        return ""
+    plain, later = stream.tpot_ms, stream.later_tpot_ms
+    # Where a percentile is not known, that many have none.
+    is_held = "p99" not in later or stream.at_once > MAX_AT_ONCE * stream.answers
+    if not is_held and tpot_limit_ms is not None:
+        is_held = plain["p99"] < tpot_limit_ms <= later["p99"]
+    elif not is_held:
+        many = stream.first_tokens["p50"] > SHORT
+        is_held = many and later["p50"] > _MAX_FASTER * plain["p50"]
+    return f"answers were held back: {arrival_words(stream)}" if is_held else ""
+
+
+def arrival_words(stream: StreamFigures) -> str:
+    """How streamed answers arrived."""
+    later_ms, pieces = stream.later_tpot_ms.get("p99"), stream.at_once
+    words = "" if later_ms is None else f"p99 {time_words(later_ms, exact=True)}, "
+    words += f"first event {stream.first_tokens['p50']:,} tokens (median)"
+    return words + (f", {pieces:,} of {stream.answers:,} answers in one piece" if pieces else "")
 
 
 def _only_delayed(run: RunFacts) -> bool:

@@ -68,9 +68,10 @@ class EngineSource:
     def check(self, inputs: Any) -> None:
         """Find what would stop it, before data and model are read. Raises UsageError."""
 
-    def check_reachable(self, inputs: Any) -> None:
-        """Find out whether what runs elsewhere answers, after all other checks. Raises
-        UsageError."""
+    def check_reachable(self, inputs: Any) -> int | None:
+        """Find out whether what runs elsewhere answers, after all other checks. The context that
+        it states, in tokens; None if it does not. Raises UsageError."""
+        return None
 
     def placement(self, inputs: Any) -> list[str]:
         """Where it would be loaded, in lines. Raises SuiteError."""

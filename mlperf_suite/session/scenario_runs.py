@@ -28,6 +28,7 @@ from mlperf_suite.rules.facts import (
     SessionFacts,
     gives_text_alone,
 )
+from mlperf_suite.rules.limits import held_back
 from mlperf_suite.rules.registry import rule_of
 from mlperf_suite.rules.verdict import Verdict, lasted_words, set_aside
 from mlperf_suite.scorers.scorer import Answer, Scores, reads_special_tokens
@@ -276,6 +277,9 @@ class ScenarioRuns(StepMaker):
         figures = performance_figures(
             result.scenario, run.logs.detail, run.elapsed_s, run.tokens, run.timeline
         )
+        stream = record.remote.stream if record.remote else None
+        if held_back(stream, result.scenario.limits.get("tpot")):
+            figures = dataclasses.replace(figures, goodput=None)
         record.figures = dataclasses.replace(
             figures, untimed=run.untimed, made_again=run.rerun_reason
         )
@@ -334,7 +338,10 @@ class ScenarioRuns(StepMaker):
         tokens = [logged[index].token_ids for index in indices]
         scorer = self.inputs.scorer(result.benchmark)
         special = reads_special_tokens(scorer)
-        texts = decoded(self.inputs.tokenizer, tokens, special_tokens=special)
+        cleans = self.inputs.workload(result.benchmark).cleans_up_spaces
+        texts = decoded(
+            self.inputs.tokenizer, tokens, special_tokens=special, cleans_up_spaces=cleans
+        )
         write_samples(logs.folder, indices, texts, items)
         answers = [
             Answer(items[index], ids, text)
@@ -344,9 +351,16 @@ class ScenarioRuns(StepMaker):
 
 
 def decoded(
-    tokenizer: Any, answers: Sequence[Sequence[int]], *, special_tokens: bool = False
+    tokenizer: Any,
+    answers: Sequence[Sequence[int]],
+    *,
+    special_tokens: bool = False,
+    cleans_up_spaces: bool = False,
 ) -> list[str]:
-    """The text of each answer. `answers`: their token ids."""
+    """The text of each answer. `answers`: their token ids. `cleans_up_spaces`: as in `Workload`."""
+    tokenizer.clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output = (
+        cleans_up_spaces
+    )
     texts: list[str] = []
     for begin in range(0, len(answers), _DECODED_AT_ONCE):
         # The tokenizer only takes lists, which need ten times the memory of the answers.

@@ -137,9 +137,16 @@ class Session:
         for kind in run_kinds(key.kind for key in self.plan.keys):
             keys = [key for key in self.plan.keys if key.kind == kind.name]
             yield partial(kind.check, keys, self._parts)
-        yield partial(source.check_reachable, self.inputs)
+        yield self._check_reachable
         for companion in self._companions:
             yield companion.check
+
+    def _check_reachable(self) -> None:
+        context = source_of(self.settings).check_reachable(self.inputs)
+        if context is None:
+            return
+        for key in self.plan.at_engine:
+            self.inputs.check_prompts(BENCHMARKS[key.benchmark], context, key.mode)
 
     def companion(self, kind: type[OneKind]) -> OneKind:
         """A feature's part of this session."""

@@ -129,6 +129,14 @@ def test_the_first_token_is_the_first_piece_that_is_not_empty(first: dict[str, A
     assert turn.tpot_s == pytest.approx(turn.latency_s - turn.ttft_s)
 
 
+@pytest.mark.parametrize(("pause_s", "first"), [(0.01, 2), (0.0, 20)])
+def test_what_comes_with_the_first_piece_is_counted(pause_s: float, first: int) -> None:
+    """By its share of the text; what a gateway sends at once is one piece."""
+    pieces = [delta(reasoning="a"), *[call_piece(0, "b", "f")] * 9, *last(tokens=20)]
+    turn = turn_of(pieces, pause_s=pause_s)
+    assert turn.first_tokens == first
+
+
 def test_counts_that_differ_are_named() -> None:
     ids = {"choices": [{"delta": {"content": "ab"}, "token_ids": [5, 6]}]}
     assert turn_of([ids, *last(tokens=2)]).count_mismatch() == ""

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from meta_tests.made_runs import stream_figures
 from mlperf_suite.features.chats.chat_prompts import CHATS
 from mlperf_suite.features.chats.chat_rules import ChatFacts
 from mlperf_suite.features.chats.qwen3_6_27b import QWEN3_6_27B
@@ -27,6 +28,7 @@ REPLAY = ChatFacts(
     context=32_768,
     accuracy_passed=True,
     seconds=9_400.0,
+    stream=stream_figures(),
 )
 CALLS = ChatFacts(
     QWEN3_6_27B,
@@ -46,6 +48,7 @@ BREAKS: dict[str, dict[str, Any]] = {
     "most_duration": {"seconds": 14_401.0},
     "chat_generation": {"deviations": ("the server runs another model",)},
     "calling_passed": {"accuracy_passed": False},
+    "replay_streamed": {"stream": replace(stream_figures(), at_once=1)},
     "accuracy_calling_settings": {"sent": {**SENT, "concurrency": 2}},
     "accuracy_every_question": {"answered": 994},
     "accuracy_whole_questions": {"asked": 994, "answered": 994, "expected": 994},
@@ -85,7 +88,7 @@ def test_an_honest_run_passes() -> None:
 @pytest.mark.parametrize("rule", BREAKS)
 def test_a_break_is_seen_by_its_own_rule_alone(rule: str) -> None:
     broken = replace(honest(rule), **BREAKS[rule])
-    status = "not judged" if rule == "accuracy_calls_checked" else "failed"
+    status = "not judged" if rule in ("accuracy_calls_checked", "replay_streamed") else "failed"
     assert statuses(broken) == {rule: status}
 
 

@@ -128,6 +128,14 @@ def test_a_turn_whose_pieces_are_all_held_back_is_answered_at_its_end(tmp_path: 
     assert point.turns is not None and point.turns.missing == 0
 
 
+def test_a_point_of_turns_in_one_piece_has_no_ttft_and_tpot(tmp_path: Path) -> None:
+    point, _ = measured(
+        written(tmp_path, rows("a", ["ls"])), lambda _: [delta(content="x" * 9), *last(tokens=9)]
+    )
+    assert point.interactivity and point.tpot_p90_ms is None and point.ttft_p90_ms is None
+    assert "answers in one piece" in point.reason
+
+
 def test_conversations_need_a_system_prompt_for_the_salt(tmp_path: Path) -> None:
     lines = [{k: v for k, v in row.items() if k != "system"} for row in rows("a", ["ls"])]
     with pytest.raises(DatasetError, match="file: a has no system prompt to salt"):

@@ -177,6 +177,29 @@ def test_the_scheduled_rate_is_of_the_queries(queries: int, rate: float, status:
 
 
 @pytest.mark.parametrize(
+    ("rate", "scheduled", "status"),
+    [
+        # Of 18,000,000 queries in 900 s, 25,455 are six standard deviations.
+        (20_000.0, 20_000.0, "not judged"),
+        (20_000.0 + 25_455 / 900, None, "not judged"),
+        (20_000.0 + 25_457 / 900, None, "failed"),
+        (1e9, 20_000.0, "failed"),
+        (20_000.0, 1e9, "failed"),
+    ],
+)
+@pytest.mark.parametrize("rule", ["generated_queries", "scheduled_rate"])
+def test_more_queries_than_can_be_drawn_again_fit_their_rate(
+    rule: str, rate: float, scheduled: float | None, status: str
+) -> None:
+    entries: dict[str, object] = {"generated_query_count": 18_000_000}
+    entries |= {"generated_query_duration": 900 * 10**9}
+    entries |= {"result_scheduled_samples_per_sec": scheduled}
+    entries |= {"effective_target_qps": rate}
+    assert status_of(rule, **entries) == status
+    assert status_of(rule, **entries | {"effective_min_duration_ms": 900_001}) == "failed"
+
+
+@pytest.mark.parametrize(
     ("period_ns", "status"),
     [(1_234_503, "passed"), (1_234_500, "passed"), (1_234_560, "failed")],
 )

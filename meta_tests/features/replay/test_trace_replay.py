@@ -1,6 +1,7 @@
 """A production trace replayed: its times, lengths and shared prefixes, and what its report says."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from pytest import CaptureFixture
 
 from meta_tests.features.replay.made_traces import ROW, exported, span, written
+from meta_tests.made_runs import stream_figures
 from meta_tests.reports.outputs import page_rows
 from meta_tests.servers.options import StandIn
 from meta_tests.servers.stand_in_server import stand_in_server
@@ -158,7 +160,8 @@ def test_figures_count_from_the_sending_and_lateness_from_the_trace() -> None:
     marks = RequestTimestamps("client", FIRST_TOKEN, LATER_TOKENS)
     marks.keep(0, 0, 100.001, 100.101, 100.501)
     marks.keep(1, 0, 101.021, 101.221, 101.621)
-    summary = trace_summary(run, requests, loop, marks, RemoteRun(ClientFigures(1, 0.1), ()))
+    remote = RemoteRun(ClientFigures(1, 0.1), (), stream=stream_figures())
+    summary = trace_summary(run, requests, loop, marks, remote)
     assert summary["ttft_ms"]["p50"] == pytest.approx(200)
     assert summary["tpot_ms"]["p99"] == pytest.approx(100)
     assert summary["late_ms"]["p99"] == pytest.approx(21)
@@ -167,3 +170,6 @@ def test_figures_count_from_the_sending_and_lateness_from_the_trace() -> None:
     assert (summary["goodput"]["within"], summary["goodput"]["beyond_ttft"]) == (1, 1)
     assert (summary["failed"], summary["failures"]) == (1, {"no": 1})
     assert json.dumps(summary, allow_nan=False)
+    held = replace(remote, stream=replace(stream_figures(), at_once=84))
+    summary = trace_summary(run, requests, loop, marks, held)
+    assert "84 of 84 answers" in summary["held_back"] and summary["goodput"] is None

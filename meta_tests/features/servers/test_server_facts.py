@@ -122,6 +122,10 @@ def test_an_odd_but_legal_answer_is_read(head: str) -> None:
 UNREADABLE: dict[str, tuple[bytes, str]] = {
     "garbage": (b"\x16\x03\x01 this is no HTTP\r\n\r\n", "sent a response that is not HTTP"),
     "cut": (answer(BODY)[:-3], "closed the connection in the middle of an answer"),
+    "other port": (
+        b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.",
+        "speaks TLS: give its URL with https://",
+    ),
 }
 
 
@@ -135,6 +139,19 @@ def test_what_cannot_be_read_is_refused_in_a_line(fault: str, path: str) -> None
             find_server_facts(config, config.targets[0])
         if path == "/version":
             check_reachable(config)
+
+
+@pytest.mark.parametrize(("scheme", "other"), [("http", "https"), ("https", "http")])
+def test_who_closes_without_a_word_may_speak_the_other_kind(scheme: str, other: str) -> None:
+    class Closes(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(1 << 16)
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Closes) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        target = parse_endpoint(f"{scheme}://127.0.0.1:{server.server_address[1]}")
+        with pytest.raises(UsageError, match=f"give its URL with {other}://$"):
+            check_reachable(EndpointConfig((target,), "m", None, 1))
 
 
 def test_counters_that_cannot_be_read_after_a_run_are_none() -> None:

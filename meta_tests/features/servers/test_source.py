@@ -87,14 +87,18 @@ def test_an_endpoint_is_reached_as_the_settings_say() -> None:
 # Before anything is loaded
 
 
-def checked(settings: Settings, monkeypatch: MonkeyPatch, says: str = "") -> list[str]:
-    """The endpoints that a session's check asked; they answer, or are refused as said."""
+def checked(
+    settings: Settings, monkeypatch: MonkeyPatch, says: str = "", context: int | None = None
+) -> list[str]:
+    """The endpoints that a session's check asked; they answer with their context, or are refused as
+    said."""
     urls: list[str] = []
 
-    def check_reachable(config: EndpointConfig) -> None:
+    def check_reachable(config: EndpointConfig) -> int | None:
         urls.extend(target.url for target in config.targets)
         if says:
             raise UsageError(says)
+        return context
 
     def load(inputs: Inputs, request: EngineRequest) -> Engine:
         raise AssertionError("a check loads nothing")
@@ -114,6 +118,12 @@ def test_each_endpoint_is_asked_before_a_load(tmp_path: Path, monkeypatch: Monke
     assert checked(settings_of(results_dir=results), monkeypatch) == []
     with pytest.raises(UsageError, match="connection refused"):
         checked(two, monkeypatch, f"--endpoint {URL}: connection refused")
+    longest = max(map(len, Inputs(two, [LLAMA3_1_8B]).prompts(LLAMA3_1_8B)))
+    assert checked(two, monkeypatch, context=longest + 1)
+    with pytest.raises(
+        UsageError, match=f"prompt of {longest} tokens .* context of {longest}: start"
+    ):
+        checked(two, monkeypatch, context=longest)
     # No endpoint is asked where something here is wrong.
     nowhere = str(tmp_path / "nowhere")
     wrong = settings_of(results_dir=results, endpoint=[URL], model=nowhere)

@@ -17,8 +17,9 @@ from meta_tests.made_runs import MadeRun, remote_run, stream_figures
 from meta_tests.tampering.rule_breaks import verdict_on
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines.messages import ServerAnswer
-from mlperf_suite.engines.protocol import StreamFigures
-from mlperf_suite.features.servers.streams import SHORT, StreamAccount
+from mlperf_suite.engines.protocol import SHORT, StreamFigures
+from mlperf_suite.features.servers.streams import StreamAccount
+from mlperf_suite.rules.limits import held_back
 from mlperf_suite.rules.verdict import Verdict
 
 Event = tuple[float, int]
@@ -72,7 +73,7 @@ HONEST = {
 def test_honest_streams_pass_also_where_tpot_is_not_met(sizes: list[int], tpot_s: float) -> None:
     """That has its own rule."""
     found = figures(*[streamed(*steps(tpot_s, *sizes))] * 200)
-    assert judged(found).passed and not found.at_once
+    assert judged(found).passed and not found.at_once and not held_back(found)
 
 
 HELD = {
@@ -89,6 +90,16 @@ def test_what_is_held_back_does_not_pass(sizes: list[int], tpot_s: float) -> Non
     assert found.tpot_ms["p99"] < 100
     verdict = judged(found)
     assert verdict.status == "failed" and "first event" in verdict.found
+    for limit in ("ttft_limit", "tpot_limit"):
+        assert judged(found, limit).status == "not judged"
+        assert "held back" in judged(found, limit).why
+
+
+def test_without_a_limit_half_as_long_again_is_too_much() -> None:
+    """Of the median, and only where more came first than speculative decoding adds at a time."""
+    for first, size, held in ((44, 128, True), (43, 128, False), (8, 12, False), (9, 12, True)):
+        found = figures(*[streamed(*steps(0.03, first, *[1] * (size - first)))] * 3)
+        assert bool(held_back(found)) is held, first
 
 
 @given(st.integers(2, 300), st.data())

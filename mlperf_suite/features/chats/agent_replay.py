@@ -15,10 +15,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from mlperf_suite.benchmarks.percentile import percentile
+from mlperf_suite.engines.protocol import StreamFigures
 from mlperf_suite.features.chats.agent_sessions import RecordedSession, RecordedTurn
 from mlperf_suite.features.chats.bash_calls import likeness, programs_of
 from mlperf_suite.features.chats.chat import ChatRequest, ChatSampling
 from mlperf_suite.features.chats.chat_client import ChatServer, ChatTurn
+from mlperf_suite.features.servers.streams import StreamAccount
+from mlperf_suite.rules.limits import held_back
 
 REFERENCE_SCORE = 0.6335
 """Of the reference run, from 0 to 1 (examples/11_Edge_Agentic_Example/README.md)."""
@@ -43,7 +46,7 @@ CachedTokens = Callable[[], float | None]
 class TurnFigures:
     """One recorded turn. `position`: from 1 in its conversation. `score` is None where the
     recorded answer starts no program that counts. `failure`: why it has no answer.
-    `resent`: as in `ChatTurn`."""
+    `resent`, `first_tokens`: as in `ChatTurn`."""
 
     conversation: str
     position: int
@@ -58,6 +61,7 @@ class TurnFigures:
     count_mismatch: str = ""
     score: float | None = None
     resent: bool = False
+    first_tokens: int | None = None
 
 
 async def replay(
@@ -128,6 +132,7 @@ def answered_turn(name: str, position: int, turn: RecordedTurn, asked: ChatTurn)
         count_mismatch=asked.count_mismatch(),
         score=likeness(wanted, given) if wanted else None,
         resent=asked.resent,
+        first_tokens=asked.first_tokens,
     )
 
 
@@ -166,6 +171,15 @@ def cache_reuse(turns: Sequence[TurnFigures]) -> CacheReuse:
     )
 
 
+def stream_of(turns: Iterable[TurnFigures]) -> StreamFigures | None:
+    """How the answers of turns arrived; None if none was streamed."""
+    account = StreamAccount()
+    for turn in turns:
+        if turn.first_tokens and turn.tokens and turn.ttft_ms is not None and turn.latency_ms:
+            account.count(turn.tokens, turn.first_tokens, (turn.latency_ms - turn.ttft_ms) / 1000)
+    return account.figures()
+
+
 def replay_summary(turns: Sequence[TurnFigures]) -> dict[str, Any]:
     """The replay's figures as JSON: counts, the score, and times over all turns, by position and
     by context length."""
@@ -181,6 +195,7 @@ def replay_summary(turns: Sequence[TurnFigures]) -> dict[str, Any]:
         "score": round(statistics.fmean(scores), 4) if scores else None,
         "reference_score": REFERENCE_SCORE,
         "cache_reuse": asdict(cache_reuse(turns)),
+        "held_back": held_back(stream_of(turns)),
         "all": _times(turns),
         "by_turn": _grouped(turns, _turn_group),
         "by_context": _grouped(turns, _context_group),

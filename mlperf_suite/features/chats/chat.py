@@ -98,6 +98,12 @@ class ChatAnswer(PartialAnswer):
         return self._reasoning.joined()
 
     @property
+    def length(self) -> int:
+        """In characters."""
+        calls = sum(call.arguments.length for call in self._calls.values())
+        return self._content.length + self._reasoning.length + calls
+
+    @property
     def tool_calls(self) -> list[ToolCall]:
         """In the order of their indices."""
         return [self._calls[index].complete() for index in sorted(self._calls)]
@@ -154,13 +160,13 @@ class _Text:
     def __init__(self, name: str, most: int) -> None:
         self._name, self._most = name, most
         self._pieces: list[str] = []
-        self._length = 0
+        self.length = 0
 
     def add(self, piece: str | None) -> bool:
         if not piece:
             return False
-        self._length += len(piece)
-        if self._length > self._most:
+        self.length += len(piece)
+        if self.length > self._most:
             raise AnswerError(f"sent more than {self._most:,} characters of {self._name}")
         self._pieces.append(piece)
         return True
@@ -176,7 +182,7 @@ class _Call:
 
     def __init__(self, most: int) -> None:
         self._id = self._name = ""
-        self._arguments = _Text("a tool call's arguments", most)
+        self.arguments = _Text("a tool call's arguments", most)
 
     def add(self, piece: CallPiece) -> bool:
         function = piece.function or CalledFunction()
@@ -184,10 +190,10 @@ class _Call:
         # vLLM sends the name once; a server that repeats it must not double it.
         named = bool(function.name) and not self._name
         self._name = self._name or (function.name or "")[: self._MAX_NAME_LENGTH]
-        return self._arguments.add(function.arguments) or named
+        return self.arguments.add(function.arguments) or named
 
     def complete(self) -> ToolCall:
-        return ToolCall(self._id, self._name, self._arguments.joined())
+        return ToolCall(self._id, self._name, self.arguments.joined())
 
 
 _json = msgspec.json.Encoder()

@@ -36,6 +36,7 @@ from mlperf_suite.features.servers.adapters import (
 from mlperf_suite.features.servers.config import EndpointConfig, Target
 from mlperf_suite.features.servers.connection import Connection, Pool, PooledRequest
 from mlperf_suite.features.servers.server_facts import ServerFacts, find_server_facts, metrics
+from mlperf_suite.features.servers.streams import Arrivals
 
 _VLLM_FIELDS = {"return_token_ids": True}
 
@@ -45,7 +46,8 @@ class ChatTurn:
     """One request and what came of it. Times in s: `ttft_s` until the first piece of content,
     reasoning or a tool call; `latency_s` until the end. `failure`: why there is no answer, else
     empty. `resent`: it was sent again on a new connection, because the server had closed the kept
-    one; the times count from the first sending."""
+    one; the times count from the first sending. `first_share`: what came with the first piece, as a
+    share of the answer's text; None if it was not streamed or has none."""
 
     answer: ChatAnswer
     sent: float
@@ -53,11 +55,19 @@ class ChatTurn:
     latency_s: float
     failure: str = ""
     resent: bool = False
+    first_share: float | None = None
 
     @property
     def tokens(self) -> int | None:
         """Of the answer: those that came, else those that the server counts."""
         return len(self.answer.token_ids) or self.answer.completion_tokens
+
+    @property
+    def first_tokens(self) -> int | None:
+        """The tokens that came with the first piece."""
+        if self.first_share is None or not self.tokens:
+            return None
+        return max(1, round(self.first_share * self.tokens))
 
     @property
     def tpot_s(self) -> float | None:
@@ -158,6 +168,7 @@ class _PendingTurn(PooledRequest):
         self._answer = ChatAnswer(limits)
         self._sent = self._end = time.monotonic()
         self._first: float | None = None
+        self._arrivals, self._pieces = Arrivals(), 0
         self._failure = ""
         self.ended = asyncio.Event()
 
@@ -177,8 +188,10 @@ class _PendingTurn(PooledRequest):
         except AnswerError as error:
             self.refuse(str(error))
             return
-        if came and self._first is None:
-            self._first = arrived
+        if came:
+            self._first = self._first or arrived
+            self._pieces += 1
+            self._arrivals.came(self._answer.length, self._pieces, arrived)
         if self.connection is not None and not self.connection.streams:
             self.refuse("answered in one piece although a stream was requested")
 
@@ -204,7 +217,8 @@ class _PendingTurn(PooledRequest):
     def result(self) -> ChatTurn:
         sent, resent = self._sent, bool(self.resent)
         ttft_s = None if self._first is None else self._first - sent
-        return ChatTurn(self._answer, sent, ttft_s, self._end - sent, self._failure, resent)
+        share = self._arrivals.first / length if (length := self._answer.length) else None
+        return ChatTurn(self._answer, sent, ttft_s, self._end - sent, self._failure, resent, share)
 
 
 _UNKNOWN_CONTEXT = 131_072

@@ -12,8 +12,10 @@ from functools import partial
 from typing import ClassVar, Literal
 
 from mlperf_suite.benchmarks.definition import Benchmark
+from mlperf_suite.engines.protocol import StreamFigures
 from mlperf_suite.features.chats.chat_prompts import CHATS
 from mlperf_suite.rules.facts import Facts, Subject
+from mlperf_suite.rules.limits import MAX_AT_ONCE, arrival_words, held_back
 from mlperf_suite.rules.registry import rule
 from mlperf_suite.rules.verdict import Verdict, not_judged, verdict
 
@@ -37,6 +39,7 @@ class ChatFacts(Facts):
     percent, None without answers; `ungated` says why they are not held against the gates.
     `checker`: what checked the calls, `bfcl`: whether that is bfcl-eval. `accuracy_passed`: of the
     same system, None if there was no accuracy run. `seconds`: of the whole replay.
+    `stream`: how its answers arrived; None if none was streamed.
     """
 
     run_kind: ClassVar[str] = CHATS
@@ -58,6 +61,7 @@ class ChatFacts(Facts):
     bfcl: bool | None = None
     accuracy_passed: bool | None = None
     seconds: float | None = None
+    stream: StreamFigures | None = None
     smoke: bool = False
 
     @property
@@ -238,6 +242,27 @@ def most_duration(run: ChatFacts) -> Verdict:
     if run.seconds is None:
         return not_judged("a duration that is not known", required)
     return verdict(0 < run.seconds <= MAX_DURATION_S, f"{run.seconds:,.1f} s", required)
+
+
+@_chat_rule(
+    "performance",
+    official=False,
+    source="docs/endpoints.md: answers that do not arrive as they are made",
+    fix="Turn off buffering between the server and the client, and let its parser of tool calls "
+    "stream.",
+)
+def replay_streamed(run: ChatFacts) -> Verdict:
+    """The answers of turns arrive as they are made.
+
+    Not judged where they do not, which a parser of tool calls may cause: TTFT and TPOT are then not
+    the server's, and no limit is on them.
+    """
+    required = f"at most {MAX_AT_ONCE:.0%} of the answers in one piece"
+    if run.stream is None:
+        return verdict(True, "no answers of a server were streamed", required)
+    if why := held_back(run.stream):
+        return not_judged(arrival_words(run.stream), required, why)
+    return verdict(True, arrival_words(run.stream), required)
 
 
 @_chat_rule(

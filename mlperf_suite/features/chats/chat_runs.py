@@ -19,6 +19,7 @@ from mlperf_suite.features.chats.agent_replay import (
     TurnFigures,
     replay,
     replay_summary,
+    stream_of,
     turn_timeout_s,
 )
 from mlperf_suite.features.chats.agent_sessions import sessions_of
@@ -166,6 +167,7 @@ class ChatRuns(StepMaker):
                 deviations=self._deviations(result),
                 accuracy_passed=accuracy_verdict(accuracy.verdicts) if accuracy else None,
                 seconds=seconds,
+                stream=stream_of(turns),
             )
         )
 

@@ -213,9 +213,30 @@ def _schedules(run: RunFacts) -> list[Schedule]:
                 schedules += _around(request, min(rates), max(rates), least)
         return schedules
     except TooLongError as error:
-        raise VerdictError(not_judged(f"{request.qps:,} queries/s", why=str(error))) from None
+        raise VerdictError(_of_too_many(run, request, str(error))) from None
     except ValueError as error:
         raise failure(f"{request.qps:,} queries/s of {loaded:,} samples", why=str(error)) from None
+
+
+_SIGMAS = 6.0
+"""How far the number of Poisson arrivals may be from its mean, in standard deviations."""
+
+
+def _of_too_many(run: RunFacts, request: ScheduleSettings, why: str) -> Verdict:
+    """Failed unless the generated queries take the minimum duration, and are as many as fit theirs
+    at the rate, and at the scheduled one if it is logged; then not judged."""
+    count, seconds = run.whole("generated_query_count"), run.whole("generated_query_duration") / 1e9
+    scheduled = run.detail.number("result_scheduled_samples_per_sec")
+    rates = [request.qps, *([] if scheduled is None else [scheduled])]
+    slack = _SIGMAS * (count + 1) ** 0.5
+    found = f"{count:,} queries in {seconds:,.3f} s"
+    if not request.accuracy and seconds * 1e3 < request.duration_ms:
+        return verdict(False, found, f"at least {request.duration_ms / 1e3:,g} s")
+    for rate in rates:
+        if not abs(rate * seconds - count) <= slack:
+            required = f"{rate * seconds:,.0f} within {slack:,.0f}, at {rate:,} queries/s"
+            return verdict(False, found, required)
+    return not_judged(found, why=why)
 
 
 def _around(request: ScheduleSettings, below: float, above: float, least: int) -> list[Schedule]:

@@ -27,7 +27,7 @@ from mlperf_suite.results.record import Result
 from mlperf_suite.results.run_folder import PEAK_FOLDER
 from mlperf_suite.results.schema import WarmUpFigures
 from mlperf_suite.rules.facts import besides_length
-from mlperf_suite.rules.limits import client_limits
+from mlperf_suite.rules.limits import client_limits, held_back
 from mlperf_suite.rules.verdict import time_words
 from mlperf_suite.session.load_run import Observation, StepMaker
 from mlperf_suite.session.preparation import Preparation
@@ -175,6 +175,8 @@ class PeakSearches(StepMaker):
         if tokens := observation.cached_tokens(remote):
             deviations.append(f"{tokens:,} prompt tokens from a cache")
         deviations += run.logs.clock_faults
+        if held := held_back(remote.stream if remote else None, scenario.limits.get("tpot")):
+            deviations.append(held)
         limits = client_limits(remote.client, scenario) if remote else []
         trial = _trial_of(rate, full_length, run.logs.detail, limits, deviations)
         if deviations or limits or not (good := goodput(run.timeline, scenario.limits)):

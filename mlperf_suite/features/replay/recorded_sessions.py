@@ -79,7 +79,7 @@ def run_replay(request: ReplayRequest, say: Callable[[str], None]) -> bool:
     write_whole(request.out, json.dumps(summary, indent=2) + "\n")
     say("\n".join(replay_lines(summary)))
     page = request.out.with_suffix(".html")
-    write_whole(page, replay_page(summary, replay_lines(summary)[:3]))
+    write_whole(page, replay_page(summary, replay_lines(summary)[: 3 + bool(summary["held_back"])]))
     say(f"{request.out}\n{page}")
     return not summary["missing"]
 
@@ -143,6 +143,7 @@ def replay_lines(summary: dict[str, Any]) -> list[str]:
         f"inline score: {score} of {summary['scored']} turns "
         f"(reference run: {summary['reference_score']}); not judged here",
         CacheReuse(**summary["cache_reuse"]).words(),
+        *filter(None, [summary["held_back"]]),
         _line("all turns", summary["all"]),
     ]
     lines += [_line(f"turns {name}", times) for name, times in summary["by_turn"].items()]

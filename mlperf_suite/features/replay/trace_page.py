@@ -64,6 +64,8 @@ def _remarks(summary: Mapping[str, Any]) -> list[str]:
     limits = "; ".join(summary["client_limits"])
     kept = "the client did not limit the run" if summary["sent"] else "nothing was sent"
     lines.append(f"client-bound: {limits}" if limits else kept)
+    if held := summary["held_back"]:
+        lines.append(f"TTFT and TPOT are not the server's: {held}")
     lines += summary["departures"]
     if summary["left_out"]:
         lines.append(

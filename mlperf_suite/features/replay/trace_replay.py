@@ -35,7 +35,7 @@ from mlperf_suite.features.servers.engine import EndpointEngine
 from mlperf_suite.features.servers.word_tokens import WordTokens
 from mlperf_suite.results.run_folder import write_whole
 from mlperf_suite.results.schema import Goodput
-from mlperf_suite.rules.limits import FULL_SHARE
+from mlperf_suite.rules.limits import FULL_SHARE, held_back
 from mlperf_suite.session.plan import clock
 
 TRACE_MARK = "rehearsal on a recorded trace, not an MLPerf result"
@@ -139,7 +139,7 @@ def run_trace(run: TraceRun, say: Callable[[str], None]) -> int:
     say(f"{run.out}\n{page}")
     if summary["ended"] == "interrupted":
         return 130
-    return int(bool(summary["ended"] or summary["failed"] or summary["client_limits"]))
+    return int(any(summary[name] for name in ("ended", "failed", "client_limits", "held_back")))
 
 
 def _plan_lines(
@@ -214,7 +214,7 @@ def trace_summary(
     times = answers.times
     duration_s = float(times.ended_ms.max()) / 1000 if len(times) else 0.0
     lengths = np.array([request.prompt for request in requests])[answers.tags]
-    reasons = Counter(loop.failures.values())
+    reasons, held = Counter(loop.failures.values()), held_back(remote.stream)
     return {
         "mark": TRACE_MARK,
         "speed": run.speed,
@@ -234,8 +234,9 @@ def trace_summary(
         "latency_ms": _percentiles(times.latency_ms),
         "late_ms": _percentiles(answers.late_ms),
         "client_limits": _limits(remote, answers),
+        "held_back": held,
         "departures": list(remote.departures),
-        "goodput": _goodput(run, answers, duration_s),
+        "goodput": None if held else _goodput(run, answers, duration_s),
         "shared_tokens": shared_tokens(requests),
         "cached_tokens": None if remote.cached_untold else remote.cached_tokens,
         "windows": _windows(run, due_s, answers, duration_s),

@@ -33,7 +33,7 @@ from mlperf_suite.features.servers.server_metrics import figures_in
 _ASK_S = 10.0
 """How long connecting to a server, and one answer of it, may take, in s."""
 _PIECE = 65_536
-_OK, _NOT_FOUND = 200, 404
+_OK, _BAD_REQUEST, _NOT_FOUND = 200, 400, 404
 STAND_IN = "mlperf-suite-stand-in"
 """The Server header of this suite's own stand-in."""
 _OWNERS: dict[str, ServerKind] = {
@@ -134,13 +134,20 @@ class _Page(ResponseHandler):
             return self._body.decode(errors="replace")
 
 
-def check_reachable(config: EndpointConfig) -> None:
-    """Ask each server for its models. Raises UsageError, in one line, if one refuses the connection
-    or the key, redirects, answers what cannot be read (compressed, for example), has a TLS
-    certificate that does not verify, or does not serve the model."""
+def check_reachable(config: EndpointConfig) -> int | None:
+    """Ask each server for its models. Returns the shortest context of the model that they state, in
+    tokens; None if none does. Raises UsageError, in one line, if one refuses the connection or the
+    key, redirects, answers what cannot be read (compressed, for example), has a TLS certificate
+    that does not verify, or does not serve the model."""
+    contexts = []
     for target in config.targets:
         models, response = _models(config, target)
-        _model_of(config, response.target, models)
+        contexts.append(_context(_model_of(config, response.target, models).get("max_model_len")))
+    return min(filter(None, contexts), default=None)
+
+
+def _context(length: object) -> int | None:
+    return length if type(length) is int and length > 0 else None
 
 
 def find_server_facts(config: EndpointConfig, target: Target) -> ServerFacts:
@@ -172,7 +179,7 @@ def find_server_facts(config: EndpointConfig, target: Target) -> ServerFacts:
         kind,
         one_line(version),
         str(model["id"]),
-        length if type(length) is int and length > 0 else None,
+        _context(length),
         target,
         _count_addresses(target),
         response.headers.get(b"server", b"").startswith(STAND_IN.encode()),
@@ -372,19 +379,25 @@ def _ask(config: EndpointConfig, target: Target, path: str, body: bytes | None =
     lines = header_lines(target.authority, config.key, config.headers).decode()
     length = "" if body is None else f"Content-Length: {len(body)}\r\n"
     method = "GET" if body is None else "POST"
+    # A server may close a connection of the other kind without a word.
+    kind, scheme = ("plain HTTP", "http") if target.tls else ("TLS", "https")
+    other_scheme = f": if it speaks {kind}, give its URL with {scheme}://"
     head = f"{method} {target.path(path)} HTTP/1.1\r\n{lines}{length}\r\n".encode()
     try:
         with _connect(config, target) as peer:
             page = _Page(replace(target, address=peer.getpeername()[0]))
             _exchange(peer, head + (body or b""), page)
     except (OSError, ValueError) as error:
-        raise _UnansweredError(f"{target.url}: {why_unreachable(error, _ASK_S)}") from error
+        hint = other_scheme if isinstance(error, ssl.SSLEOFError | ConnectionResetError) else ""
+        why = f"{why_unreachable(error, _ASK_S)}{hint}"
+        raise _UnansweredError(f"{target.url}: {why}") from error
     if page.why:
         if page.any_data:
             raise UsageError(f"{target.url} {page.why}")
-        # A server that speaks TLS may close a connection that does not.
-        hint = "" if target.tls else ": if it speaks TLS, give its URL with https://"
-        raise _UnansweredError(f"{target.url} {page.why}{hint}")
+        raise _UnansweredError(f"{target.url} {page.why}{other_scheme}")
+    if page.status == _BAD_REQUEST and not target.tls and "HTTPS" in str(page.content):
+        # As nginx, Go's and Apache's servers put it.
+        raise UsageError(f"{target.url} speaks TLS: give its URL with https://")
     if 300 <= page.status < 400:
         where = one_line(page.headers.get(b"location", b"elsewhere"))
         raise _UnansweredError(f"{target.url} redirects to {where}: give --endpoint that URL")

@@ -31,10 +31,10 @@ class EndpointSource(EngineSource):
     def urls(self, settings: Settings) -> list[str]:
         return [target.url for target in settings.feature_options["endpoints"]]
 
-    def check_reachable(self, inputs: Inputs) -> None:
+    def check_reachable(self, inputs: Inputs) -> int | None:
         from mlperf_suite.features.servers.server_facts import check_reachable
 
-        check_reachable(endpoint_config(inputs))
+        return check_reachable(endpoint_config(inputs))
 
     def load(self, inputs: Inputs, request: EngineRequest) -> Engine:
         from mlperf_suite.features.servers.engine import EndpointEngine

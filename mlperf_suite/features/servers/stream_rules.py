@@ -5,14 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from mlperf_suite.benchmarks.definition import limit_name
-from mlperf_suite.engines.protocol import StreamFigures
 from mlperf_suite.features.servers.streams import MEMORY_SHARE
 from mlperf_suite.rules.facts import RunFacts
+from mlperf_suite.rules.limits import MAX_AT_ONCE, arrival_words, held_back
 from mlperf_suite.rules.registry import ONE_BY_ONE, SERVER, rule
 from mlperf_suite.rules.verdict import Verdict, not_judged, time_words, verdict
 
-MAX_AT_ONCE = 0.01
-"""The share of answers that may come in one piece: a limit at p99 leaves out as many."""
 MAX_FROM_MEMORY = 0.1
 """The share of repeated answers that may look like answers from memory, by chance."""
 MIN_TTFT_RATIO, MIN_PAIRS = 1 / 3, 64
@@ -50,20 +48,7 @@ def streamed_answers(run: RunFacts) -> Verdict:
     stream = run.in_session.remote.stream if run.in_session.remote else None
     if stream is None:
         return verdict(True, _NO_STREAM, required)
-    later_ms = stream.later_tpot_ms.get("p99")
-    # Where its p99 is not known, that many have none.
-    at_once = later_ms is None or stream.at_once > MAX_AT_ONCE * stream.answers
-    hides = later_ms is not None and stream.tpot_ms["p99"] < limit_ms <= later_ms
-    return verdict(not (at_once or hides), _arrived(stream, later_ms), required)
-
-
-def _arrived(stream: StreamFigures, later_ms: float | None) -> str:
-    words = f"first event {stream.first_tokens['p50']:,} tokens (median)"
-    if stream.at_once:
-        words += f", {stream.at_once:,} of {stream.answers:,} answers in one piece"
-    if later_ms is None:
-        return words
-    return f"p99 {time_words(later_ms, exact=True)}, {words}"
+    return verdict(not held_back(stream, limit_ms), arrival_words(stream), required)
 
 
 @_stream_rule(

@@ -9,14 +9,12 @@ from collections.abc import Sequence
 
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.engines.messages import ServerAnswer
-from mlperf_suite.engines.protocol import StreamFigures
+from mlperf_suite.engines.protocol import SHORT, StreamFigures
 from mlperf_suite.engines.routing import percentiles_ms
 
 MIN_TPOT_S = 1e-4
 """No model makes the tokens of one answer faster, in s: what comes at more than 10,000 tokens/s was
 made before. The fastest public service of a small model has about a quarter of that."""
-SHORT = 8
-"""The tokens that one step of speculative decoding may add: so short an answer may come at once."""
 MEMORY_SHARE = 0.1
 """A repeated answer that took less than this share of the first one's time may be from memory."""
 _TOKEN_BYTES = 4
@@ -73,8 +71,14 @@ class StreamAccount:
         came with the first, their time is missing. The time divided by the tokens that came later
         has none missing; of an answer that came at once it is not known, and counts as infinite.
         """
-        tokens, first = len(answer.tokens) // _TOKEN_BYTES, answer.first_tokens
-        spent_s = answer.arrived - answer.first
+        tokens = len(answer.tokens) // _TOKEN_BYTES
+        at_once = self.count(tokens, answer.first_tokens, answer.arrived - answer.first)
+        if sample is not None:
+            self._repeats.add(answer, sample, at_once=at_once)
+
+    def count(self, tokens: int, first: int, spent_s: float) -> bool:
+        """The same of an answer of so many tokens, `first` of them in its first event, that ended
+        `spent_s` after it; whether it came at once."""
         at_once = first >= tokens > SHORT
         tpot_s = spent_s / max(1, tokens - 1)
         self._first.append(first)
@@ -82,8 +86,7 @@ class StreamAccount:
         self._tpot.append(tpot_s)
         later_s = spent_s / (tokens - first) if first < tokens else tpot_s
         self._later.append(math.inf if at_once else later_s)
-        if sample is not None:
-            self._repeats.add(answer, sample, at_once=at_once)
+        return at_once
 
     def figures(self) -> StreamFigures | None:
         """None if no answer was streamed."""

@@ -41,6 +41,11 @@ def test_replay_counts(replay_run):
     replay_run.obeys(chat_rules.replay_counts)
 
 
+def test_replay_streamed(replay_run):
+    """The answers of turns arrive as they are made."""
+    replay_run.obeys(chat_rules.replay_streamed)
+
+
 def test_chat_generation(replay_run):
     """The engine answers with the benchmark's model, unchanged."""
     replay_run.obeys(chat_rules.chat_generation)

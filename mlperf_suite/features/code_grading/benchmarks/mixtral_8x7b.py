@@ -208,6 +208,7 @@ _OFFICIAL = Workload(
     reference=_REFERENCE,
     mean_tokens=145,
     prompt_tokens=400,
+    cleans_up_spaces=True,
     context=4096,
 )
 MIXTRAL_8X7B = Benchmark(

@@ -21,7 +21,12 @@ from typing import Any
 import numpy as np
 
 from mlperf_suite.errors import DatasetError
-from mlperf_suite.features.chats.agent_replay import TurnFigures, answered_turn, cache_reuse
+from mlperf_suite.features.chats.agent_replay import (
+    TurnFigures,
+    answered_turn,
+    cache_reuse,
+    stream_of,
+)
 from mlperf_suite.features.chats.agent_sessions import Message, RecordedSession
 from mlperf_suite.features.chats.chat import ChatRequest, ChatSampling
 from mlperf_suite.features.chats.chat_client import ChatServer
@@ -30,7 +35,7 @@ from mlperf_suite.features.endpoints.curve.curve_figures import CurvePoint, Poin
 from mlperf_suite.features.endpoints.curve.curve_points import BLOCKS, point_of
 from mlperf_suite.features.endpoints.official_client_results.series import AGENTIC_SAMPLING
 from mlperf_suite.features.servers.server_metrics import Reading, ServerWatch
-from mlperf_suite.rules.limits import FULL_SHARE
+from mlperf_suite.rules.limits import FULL_SHARE, held_back
 
 _SALT_BYTES = 8
 _WARM_UP_USERS, _WARM_UP_S = 2, 0.1
@@ -177,6 +182,10 @@ class ConversationPoints:
             view = watch.view()
         share = (time.process_time() - used_s) / max(1e-9, time.monotonic() - began)
         point = _judged(loop.times, concurrency, share)
+        if point.outcome == "measured" and (held := held_back(stream_of(loop.turns))):
+            # Its interactivity is of whole turns, which a parser of tool calls may hold back.
+            point = replace(point, reason=f"no TTFT and TPOT: {held}", tpot_p50_ms=None)
+            point = replace(point, tpot_p90_ms=None, ttft_p50_ms=None, ttft_p90_ms=None)
         servers = () if view is None else (view,)
         return replace(point, servers=servers, turns=point_turns(loop.turns))
 

@@ -84,7 +84,7 @@ from mlperf_suite.results.run_folder import (
     run_folders,
 )
 from mlperf_suite.results.schema import Config
-from mlperf_suite.rules.limits import client_limits
+from mlperf_suite.rules.limits import client_limits, held_back
 from mlperf_suite.session.load_run import Observation, StepMaker
 from mlperf_suite.session.plan import clock
 from mlperf_suite.session.run_kind import Step
@@ -421,6 +421,7 @@ class _Curve:
     def _faults(self, observation: Observation, remote: RemoteRun | None) -> list[str]:
         """What keeps a point from having figures, besides a request that failed."""
         faults = list(remote.departures) if remote else []
+        faults += filter(None, [held_back(remote.stream)]) if remote else []
         if remote and (limits := client_limits(remote.client, self.result.scenario)):
             # The machine of a smoke run may be the server's too, whose work delays the client.
             is_busy = any("of a core" in limit for limit in limits)
@@ -509,7 +510,9 @@ def _point_line(point: CurvePoint) -> str:
     name = f"concurrency {point.concurrency:,}"
     if point.outcome != "measured":
         return f"{name}: {point.outcome}: {point.reason}"
+    ttft_ms = point.ttft_p90_ms
+    ttft = point.reason if ttft_ms is None else f"TTFT p90 {ttft_ms:,.0f} ms"
     return (
         f"{name}: {point.system_tps:,.1f} tokens/s, {point.tps_per_user:,.2f} per user, "
-        f"TTFT p90 {point.ttft_p90_ms or 0:,.0f} ms, {point.completed:,} answers"
+        f"{ttft}, {point.completed:,} answers"
     )
