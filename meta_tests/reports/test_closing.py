@@ -1,5 +1,6 @@
 """The closing summary fits a screen, has the answer first and names each rule that did not pass."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given
@@ -9,8 +10,10 @@ from mlperf_suite.assets import EMBEDDED_MODEL
 from mlperf_suite.reports.closing import COLUMNS, closing_lines
 from mlperf_suite.results.schema import (
     AccuracyFigures,
+    ChangeFigures,
     Meta,
     PerformanceFigures,
+    RegressionFigures,
     Run,
     ScoreFigures,
     Summary,
@@ -89,4 +92,19 @@ def test_the_answer_is_first_and_the_failed_rule_before_the_others() -> None:
 def test_a_run_without_figures_says_what_it_is() -> None:
     summary = Summary(meta=Meta(status="failed", reason="the GPU is on fire", label="official"))
     texts = [line.text for line in closing_lines(summary, Path("run"))]
-    assert texts[:2] == ["official: no rule was judged", "failed: the GPU is on fire"]
+    assert texts[:2] == ["failed: the GPU is on fire", "official: no rule was judged"]
+
+
+def test_a_regression_is_the_first_line() -> None:
+    changes = tuple(
+        ChangeFigures(label, label, outcome=outcome, words=words)
+        for label, outcome, words in (
+            ("tokens/s", "regressed", "-35.2% (-37.0% to -33.1%)"),
+            ("TTFT p99", "unchanged", "+0.1% (-1.0% to +1.2%)"),
+        )
+    )
+    regression = RegressionFigures("last-good", metrics=changes)
+    summary = Summary(meta=META, verdicts=(verdict("min_duration", "passed"),))
+    first, second, *_ = closing_lines(replace(summary, regression=regression), Path("run"))
+    assert first.text == ("REGRESSED against the baseline: tokens/s -35.2% (-37.0% to -33.1%)")
+    assert (first.style, second.text[-11:]) == ("bad", "none failed")

@@ -117,6 +117,7 @@ def test_each_run_has_a_row_compared_with_the_first(tmp_path: Path, compare: Any
     status, text, _ = compare(first, *others)
     rows = markdown_rows(text)
     assert status == 0
+    assert f"{others[1].name} was not compared with {first.name}: another benchmark" in text
     assert rows[0][2:4] == ["tokens/s", "QPS, queries/s"]
     assert [row[2].split(", ")[0] for row in rows[1:6]] == [f"10{n}.00" for n in range(5)]
     assert rows[2][2].startswith("101.00, +1.0%") and rows[5][2].startswith("104.00, +4.0%")

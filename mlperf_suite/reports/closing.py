@@ -67,6 +67,12 @@ def _with_status(verdicts: Iterable[Verdict], status: Status) -> list[Verdict]:
 
 def _answer(summary: Summary) -> Iterator[Line]:
     meta, worst = summary.meta, _worst(summary.verdicts)
+    if meta.status == "failed" or meta.reason:
+        words = ": ".join(filter(None, (meta.status, meta.reason)))
+        yield from _folded([Line(None, words, style="bad")])
+    if summary.regressed:
+        words = f"REGRESSED against the baseline: {summary.regressed}"
+        yield from _folded([Line(None, words, style="bad")])
     label = (meta.label or "").replace("smoke: ", "SMOKE RUN, ")
     counts = rule_counts(summary.verdicts) if summary.verdicts else "no rule was judged"
     counts += "" if worst == "failed" or not summary.verdicts else ", none failed"
@@ -76,9 +82,6 @@ def _answer(summary: Summary) -> Iterator[Line]:
     if meta.not_submittable:
         words = f"cannot be submitted: {meta.not_submittable}"
         yield from _folded([Line(None, words, style="open")])
-    if meta.status not in ("complete", "invalid"):
-        words = ": ".join(filter(None, (meta.status, meta.reason)))
-        yield from _folded([Line(None, words, style="bad")])
 
 
 def rules_line(mode: str, verdicts: Iterable[Verdict]) -> list[Line]:

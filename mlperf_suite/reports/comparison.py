@@ -22,6 +22,7 @@ from mlperf_suite.reports.sections import (
     Quote,
     Quotes,
     Section,
+    Style,
     Table,
     Words,
     columns,
@@ -76,6 +77,7 @@ def comparison_sections(runs: Sequence[BaselineRun], max_regression: float) -> l
     blocks: list[Block] = []
     if evidence:
         blocks = [Paragraph(_OTHER_SAMPLES, style="bad"), Points(evidence)]
+    blocks += [_answer(first, run, max_regression) for run in rest]
     sections = [Section("Comparison of runs", blocks, 1), _every_run(runs, max_regression)]
     sections += _feature_sections(runs)
     for run in rest:
@@ -86,6 +88,29 @@ def comparison_sections(runs: Sequence[BaselineRun], max_regression: float) -> l
     if failures := [line for run in runs for line in _failures(run)]:
         sections.append(Section("Failed rules", [Points(failures)]))
     return sections
+
+
+_ANSWERS: dict[str, tuple[str, Style]] = {
+    "regressed": ("regressed against", "bad"),
+    "cannot tell": ("cannot be told from", "open"),
+    "improved": ("improved on", "ok"),
+    "unchanged": ("is unchanged from", "ok"),
+}
+"""By outcome, worst first: how a run with a metric of it stands to the first."""
+
+
+def _answer(first: BaselineRun, run: BaselineRun, max_regression: float) -> Paragraph:
+    """How a run stands to the first, in a sentence: the metrics of its worst outcome."""
+    regression = _regression(first, run, max_regression)
+    name, base = run_name(run), run_name(first)
+    if not regression.metrics:
+        why = regression.refused or "another benchmark or scenario"
+        return Paragraph(f"{name} was not compared with {base}: {why}.", style="open")
+    outcomes = {change.outcome for change in regression.metrics}
+    outcome = next(of for of in _ANSWERS if of in outcomes)
+    words, style = _ANSWERS[outcome]
+    changes = "; ".join(f"{c.label} {c.words}" for c in regression.metrics if c.outcome == outcome)
+    return Paragraph(f"{name} {words} {base}: {changes}.", style=style)
 
 
 def run_name(run: BaselineRun) -> str:

@@ -109,7 +109,7 @@ def run_sections(
 
 def page_title(summary: Summary) -> str:
     """A page's title: what ran, and what was measured."""
-    return f"{_kind(summary.meta)}, {_status(summary.meta)}: {summary.measured}"
+    return f"{_kind(summary.meta)}, {_status(summary)}: {summary.measured}"
 
 
 # Is it valid?
@@ -122,17 +122,19 @@ def _head(summary: Summary) -> Section:
         label.append(Paragraph(f"{meta.not_submittable}.", lead="It cannot be submitted:"))
     measured = Paragraph(f"Measured: {summary.measured}.")
     title = f"{_kind(meta)} of {summary.model}"
-    return Section(title, [measured, *label], 1, _status(meta))
+    return Section(title, [measured, *label], 1, _status(summary))
 
 
 def _kind(meta: Meta) -> str:
     return " ".join(filter(None, (meta.benchmark, meta.category, meta.scenario))) or "a run"
 
 
-def _status(meta: Meta) -> str:
-    # A green "complete" would look like a result.
+def _status(summary: Summary) -> str:
+    meta = summary.meta
+    # A green "complete" would look like a result, or like no regression.
+    status = "regressed" if summary.regressed and meta.status == "complete" else meta.status
     mark = "profiled" if meta.profiler else "smoke run" if meta.profile == "smoke" else ""
-    return ", ".join(filter(None, (meta.status, mark)))
+    return ", ".join(filter(None, (status, mark)))
 
 
 def _validity(summary: Summary) -> Section:
@@ -154,6 +156,9 @@ def _answer(summary: Summary) -> Paragraph:
     elif failures:
         reason = f" This run is {summary.no_result}." if summary.no_result else ""
         answer = f"No: {count(failures, 'rule')} failed of {len(verdicts)}.{reason}"
+        answer += f" It regressed too: {summary.regressed}." if summary.regressed else ""
+    elif summary.regressed:
+        answer = f"No rule failed, but it regressed against the baseline: {summary.regressed}."
     elif meta.profiler is not None:
         answer = f"No: {summary.no_result}. No rule is judged."
     elif own := next(filter(None, (of.answer(summary) for of in feature_reports(summary))), None):
@@ -295,10 +300,8 @@ def _value(value: object) -> str:
 def _problems(summary: Summary) -> list[Block]:
     """What failed, what was not judged or shortened, and what each of these rules demands."""
     verdicts, reason = summary.verdicts, summary.meta.reason
-    lines = [f"The run failed: {reason}"] if reason else []
-    for change in summary.regression.metrics if summary.regression else ():
-        if change.outcome == "regressed":
-            lines.append(f"{change.label} regressed against the baseline: {change.words}")
+    failed = "The run failed" if summary.meta.status == "failed" else "Not made to its end"
+    lines = [f"{failed}: {reason}"] if reason else []
     if unjudged := _names(verdicts, "not judged"):
         lines.append(f"Not judged: {unjudged}.")
     if shortened := _names(verdicts, "shortened"):

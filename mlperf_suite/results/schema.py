@@ -391,6 +391,11 @@ class RegressionFigures:
     def of(self, metric: str) -> ChangeFigures | None:
         return next((change for change in self.metrics if change.metric == metric), None)
 
+    @property
+    def regressed(self) -> str:
+        """The metrics that regressed, with their changes; empty if none did."""
+        return "; ".join(f"{c.label} {c.words}" for c in self.metrics if c.outcome == "regressed")
+
 
 @cache
 def figures_of_features() -> dict[str, str]:
@@ -489,6 +494,11 @@ class Summary:
         found = [name for name in places if _member(members, name) is not None]
         parts = {name: read(figures_type(places[name]), _member(members, name)) for name in found}
         return replace(summary, parts={n: part for n, part in parts.items() if part is not None})
+
+    @property
+    def regressed(self) -> str:
+        """The metrics that regressed against the baseline, with their changes; empty if none."""
+        return self.regression.regressed if self.regression else ""
 
     @property
     def counts(self) -> dict[Status, int]:

@@ -28,8 +28,8 @@ from mlperf_suite.features.submission.package_writer import (
     PackageWriter,
     known_of_warmup,
 )
-from mlperf_suite.results.run_folder import check_writable
 from mlperf_suite.judging.verdict_group import failures_of
+from mlperf_suite.results.run_folder import check_writable
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
 _FOLDERS = ("organization", "submission_id", "implementation")
