@@ -30,13 +30,12 @@ from mlperf_suite.features.chats.figures import PART, ReplayFigures, TurnTimes
 from mlperf_suite.features.chats.function_calls import BFCL_CHECKER, FunctionCallScorer, question_of
 from mlperf_suite.features.chats.token_chat import ReadAnswer, TokenChat, plain_answer
 from mlperf_suite.loadgen.load_plan import RunKey
-from mlperf_suite.results.baseline import write_answer_scores
-from mlperf_suite.results.record import Result, RunRecord, accuracy_figures, scorer_json
+from mlperf_suite.results.record import Result, RunRecord
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import MetricFigure, PerformanceFigures
 from mlperf_suite.rules import accuracy_verdict, judge
 from mlperf_suite.rules.facts import besides_length
-from mlperf_suite.scorers.scorer import Answer, Scores
+from mlperf_suite.scorers.scorer import Answer
 from mlperf_suite.session.load_run import StepMaker
 from mlperf_suite.session.run_kind import Step
 
@@ -215,33 +214,20 @@ class ChatRuns(StepMaker):
                 bfcl=scorer.checker == BFCL_CHECKER,
             )
         )
-        self._keep_scores(
-            result,
-            record,
-            scorer,
-            scores,
-            [a.content or t for a, t in zip(answers, texts, strict=True)],
-        )
-
-    def _keep_scores(
-        self,
-        result: Result,
-        record: RunRecord,
-        scorer: FunctionCallScorer,
-        scores: Scores,
-        texts: Sequence[str],
-    ) -> None:
         from mlperf_suite.reports.writing import write_samples
 
-        samples, folder = self.inputs.samples(result.benchmark, "accuracy"), result.folder.accuracy
-        count = len(samples.items)
-        reference, _ = self.inputs.reference(result.benchmark, count)
-        passed = accuracy_verdict(record.verdicts)
-        record.figures = accuracy_figures(scores, reference, False, count, passed)
-        content = {**scorer_json(scores, reference, False), "checker": scorer.checker}
-        write_json(folder / f"{scorer.name}.json", content)
-        write_answer_scores(folder, scorer.name, scores.per_answer, samples.sha256)
-        write_samples(folder, range(count), texts, samples.items)
+        reference, _ = self.inputs.reference(benchmark, len(samples))
+        self.keep_scores(
+            result,
+            record,
+            scores,
+            reference,
+            len(samples),
+            accuracy_verdict(record.verdicts),
+            checker=scorer.checker,
+        )
+        texts = [a.content or t for a, t in zip(answers, texts, strict=True)]
+        write_samples(result.folder.accuracy, range(len(samples)), texts, samples)
 
     # What both share
 
