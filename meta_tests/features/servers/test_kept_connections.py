@@ -98,7 +98,7 @@ class Requests:
         )
         terms: tuple[Any, ...] = (None, {}, None, None, 100, None, connections, 60.0)
         worker_config = WorkerConfig([place], "vllm", "m", *terms)
-        self.pool = Pool(place, worker_config, None)
+        self.pool = Pool(place, b"", connections, None)
         self.told: dict[int, Any] = {}
         self._shared = ClientState(worker_config, ADAPTERS["vllm"], None, [self.pool], self._tell)
 
