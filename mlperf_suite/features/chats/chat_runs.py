@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from mlperf_suite.benchmarks.definition import Benchmark, Generation
+from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.errors import RunError
 from mlperf_suite.features.chats.agent_replay import (
     TurnFigures,
@@ -22,7 +22,7 @@ from mlperf_suite.features.chats.agent_replay import (
     turn_timeout_s,
 )
 from mlperf_suite.features.chats.agent_sessions import sessions_of
-from mlperf_suite.features.chats.chat import ChatRequest, ChatSampling
+from mlperf_suite.features.chats.chat import ChatRequest
 from mlperf_suite.features.chats.chat_client import ChatEndpoint, ChatServer, ChatTurn
 from mlperf_suite.features.chats.chat_prompts import ChatMessages
 from mlperf_suite.features.chats.chat_rules import CONCURRENCY, ChatFacts
@@ -131,7 +131,7 @@ class ChatRuns(StepMaker):
         benchmark = result.benchmark
         sessions = sessions_of(self.inputs.samples(benchmark).items)
         every = sum(len(session.turns) for session in sessions)
-        sampling = _sampling(self.inputs.generation(benchmark))
+        sampling = self.inputs.generation(benchmark)
         turns: list[TurnFigures] = []
 
         async def ask_all(server: ChatServer) -> list[TurnFigures]:
@@ -182,7 +182,7 @@ class ChatRuns(StepMaker):
     def _calls(self, result: Result, record: RunRecord) -> None:
         benchmark = result.benchmark
         samples = self.inputs.samples(benchmark, "accuracy").items
-        sampling = _sampling(self.inputs.generation(benchmark, "accuracy"))
+        sampling = self.inputs.generation(benchmark, "accuracy")
         answers: list[_CallAnswer] = []
 
         async def ask_all(server: ChatServer) -> None:
@@ -308,12 +308,6 @@ class ChatRuns(StepMaker):
             elif given.mismatch:
                 words.append(given.mismatch)
         return tuple(words) if counted else None
-
-
-def _sampling(generation: Generation) -> ChatSampling:
-    return ChatSampling(
-        generation.max_new_tokens, generation.temperature, generation.top_p, generation.seed
-    )
 
 
 def _write(folder: Path, name: str, content: object) -> None:
