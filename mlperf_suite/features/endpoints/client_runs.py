@@ -77,7 +77,6 @@ from mlperf_suite.scorers.scorer import Scores, reads_special_tokens
 from mlperf_suite.session.load_run import Observation, StepMaker
 from mlperf_suite.session.preparation import Preparation
 from mlperf_suite.session.run_kind import Step
-from mlperf_suite.strict_json import JsonFile
 
 _WARMUP_REQUESTS = 2
 _SAME_SCORE = 0.01
@@ -229,8 +228,6 @@ class _ClientRun:
         demands = client_benchmark(self._key.benchmark, self._key.scenario)
         assert demands is not None
         return ClientFacts(
-            division="closed",
-            submitter="",
             name=self._key.benchmark,
             scenario=self._key.scenario,
             round=self._maker.settings.round,
@@ -239,10 +236,6 @@ class _ClientRun:
             summary=summary,
             accuracy=None,
             problems=tuple(filter(None, (problem, fault))),
-            audits={},
-            missing_files=(),
-            system=JsonFile({}),
-            measurements=JsonFile({}),
             events=events_of(report, config, self._inputs.tokenizer_folder),
             smoke=self._maker.settings.smoke,
         )
