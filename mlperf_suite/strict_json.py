@@ -6,7 +6,7 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +24,7 @@ _MAX_LEVELS = 100
 class JsonFile:
     """A JSON object read from a file; `problem` says why there is none."""
 
-    content: Mapping[str, Any]
+    content: Mapping[str, Any] = field(default_factory=dict)
     problem: str = ""
 
 

@@ -17,8 +17,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import cycle, islice
 
+from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.features.chats.agent_sessions import load_sessions
-from mlperf_suite.features.chats.chat import ChatRequest, ChatSampling, Json
+from mlperf_suite.features.chats.chat import ChatRequest, Json
 from mlperf_suite.features.chats.chat_client import ChatClient, ChatServer, ChatTurn
 from mlperf_suite.features.chats.chat_prompts import EMBEDDED_TEMPLATE, ChatMessages, chats_of
 from mlperf_suite.features.chats.token_chat import TokenChat, plain_answer
@@ -42,7 +43,7 @@ def main() -> None:
     inputs, prompt = embedded_inputs(), ChatMessages(EMBEDDED_TEMPLATE)
     prompts = [messages for messages, _ in chats_of(load_sessions("embedded").items)]
     loop = asyncio.new_event_loop()
-    sampling = ChatSampling(options.tokens)
+    sampling = Generation(options.tokens)
     template = ("--chat-template", str(EMBEDDED_TEMPLATE))
     with (
         vllm_server(inputs.model_path, template) as server,

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from meta_tests.servers.chat_stand_in import chat_stand_in, delta, last, same
+from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.errors import DatasetError, SuiteError, UsageError
 from mlperf_suite.features.chats.agent_sessions import read_sessions
-from mlperf_suite.features.chats.chat import ChatRequest, ChatSampling
+from mlperf_suite.features.chats.chat import ChatRequest
 from mlperf_suite.features.chats.chat_client import ChatClient
 from mlperf_suite.features.chats.chat_prompts import EMBEDDED_TEMPLATE, ChatMessages
 from mlperf_suite.features.servers.config import parse_endpoint
@@ -76,7 +77,7 @@ def ask_with(schema: dict[str, Any]) -> list[dict[str, Any]]:
     async def run() -> list[dict[str, Any]]:
         async with chat_stand_in(same([delta(content="a"), *last()])) as server:
             client = ChatClient(parse_endpoint(server.url), "m")
-            turn = await client.ask(ChatRequest(MESSAGES, ChatSampling(1), [schema], 30.0))
+            turn = await client.ask(ChatRequest(MESSAGES, Generation(1), [schema], 30.0))
             assert not turn.failure
             return server.bodies
 

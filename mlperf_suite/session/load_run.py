@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mlperf_suite.benchmarks.audits import Mode
-from mlperf_suite.benchmarks.definition import Benchmark, Generation, Scenario
+from mlperf_suite.benchmarks.definition import Benchmark, Generation, ReferenceAccuracy, Scenario
 from mlperf_suite.engines.protocol import (
     CountsCachedTokens,
     Engine,
@@ -22,6 +22,10 @@ from mlperf_suite.engines.protocol import (
 )
 from mlperf_suite.loadgen.load_plan import SMOKE, LoadPlan, Shortened
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
+from mlperf_suite.results.baseline import write_answer_scores
+from mlperf_suite.results.record import Result, RunRecord, accuracy_figures, scorer_json
+from mlperf_suite.results.run_folder import write_json
+from mlperf_suite.scorers.scorer import Scores
 from mlperf_suite.session.companion import Companion
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
@@ -93,6 +97,30 @@ class StepMaker:
             end_ids=self.inputs.dropped(benchmark, plan.mode),
             silence_s=silence_s,
         )
+
+    def keep_scores(
+        self,
+        result: Result,
+        record: RunRecord,
+        scores: Scores,
+        reference: ReferenceAccuracy | None,
+        samples: int | None,
+        passed: bool | None,
+        *,
+        strict: bool = False,
+        **more: object,
+    ) -> None:
+        """Take up the scores of an accuracy run, and write them and those of each answer.
+
+        `passed`: the verdict of the accuracy rules. `strict`: with --high-accuracy's gate. `more`:
+        what the scorer's file says besides.
+        """
+        folder = result.folder.accuracy
+        record.figures = accuracy_figures(scores, reference, strict, samples, passed)
+        name = self.inputs.scorer(result.benchmark).name
+        write_json(folder / f"{name}.json", scorer_json(scores, reference, strict) | more)
+        data = self.inputs.samples(result.benchmark, "accuracy").sha256
+        write_answer_scores(folder, name, scores.per_answer, data)
 
 
 class Observation:

@@ -11,13 +11,12 @@ from typing import Any
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, SMOKE, LoadPlan, RunKey, plan_run
 from mlperf_suite.loadgen.logs import RunLogs
 from mlperf_suite.loadgen.runner import LoadRun
-from mlperf_suite.results.baseline import write_answer_scores
 from mlperf_suite.results.performance_figures import (
     performance_figures,
     repeated_figures,
     samples_per_second,
 )
-from mlperf_suite.results.record import Result, RunRecord, accuracy_figures, scorer_json
+from mlperf_suite.results.record import Result, RunRecord, scorer_json
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import PROFILED, PerformanceFigures
 from mlperf_suite.rules import accuracy_verdict, clock, judge, limits, validity
@@ -200,7 +199,9 @@ class ScenarioRuns(StepMaker):
             self._facts[key] = facts
             self._keep_performance(result, record, run)
         elif scores is not None:
-            self._keep_scores(result, record, facts, scores)
+            issued = facts.logs.detail[facts.logs.detail.accuracy_count_key]
+            passed, strict = accuracy_verdict(record.verdicts), facts.high_accuracy
+            self.keep_scores(result, record, scores, facts.reference, issued, passed, strict=strict)
 
     def _facts_of(
         self,
@@ -283,22 +284,6 @@ class ScenarioRuns(StepMaker):
         record.figures = dataclasses.replace(
             figures, untimed=run.untimed, made_again=run.rerun_reason
         )
-
-    def _keep_scores(
-        self, result: Result, record: RunRecord, facts: RunFacts, scores: Scores
-    ) -> None:
-        scorer = self.inputs.scorer(result.benchmark)
-        strict, folder = facts.high_accuracy, result.folder.accuracy
-        record.figures = accuracy_figures(
-            scores,
-            facts.reference,
-            strict,
-            facts.logs.detail[facts.logs.detail.accuracy_count_key],
-            accuracy_verdict(record.verdicts),
-        )
-        write_json(folder / f"{scorer.name}.json", scorer_json(scores, facts.reference, strict))
-        data = self.inputs.samples(result.benchmark, "accuracy").sha256
-        write_answer_scores(folder, scorer.name, scores.per_answer, data)
 
     def _repeat(self, key: RunKey, number: int, result: Result, record: RunRecord) -> None:
         """Make the same run again, for --repeat, and add its figures to those of the first."""

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meta_tests.servers.chat_stand_in import Events, call_piece, chat_stand_in, delta, last, same
+from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.features.chats.chat import (
     ChatAnswer,
     ChatLimits,
     ChatRequest,
-    ChatSampling,
     chat_body,
 )
 from mlperf_suite.features.chats.chat_client import ChatClient, ChatTurn
@@ -27,7 +27,7 @@ from mlperf_suite.features.servers.picture_messages import (
     picture_part,
 )
 
-SAMPLING = ChatSampling(max_tokens=16)
+SAMPLING = Generation(max_new_tokens=16)
 MESSAGES = [{"role": "user", "content": "Hello"}]
 SMALL = ChatLimits(content=50, reasoning=60, arguments=70, calls=3, empty_events=9)
 

@@ -9,8 +9,9 @@ import pytest
 
 from meta_tests.servers.chat_stand_in import Events, call_piece, chat_server, delta, last
 from meta_tests.suite_runs import SuiteRun, run_suite
+from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.errors import RunError, UsageError
-from mlperf_suite.features.chats.chat import ChatAnswer, ChatRequest, ChatSampling
+from mlperf_suite.features.chats.chat import ChatAnswer, ChatRequest
 from mlperf_suite.features.chats.chat_client import ChatServer, ChatTurn
 from mlperf_suite.features.chats.chat_runs import _Watched
 from mlperf_suite.features.chats.kind import KIND
@@ -122,7 +123,7 @@ def test_a_run_ends_after_several_requests_in_a_row_without_an_answer() -> None:
 
     async def ask_many(watched: ChatServer) -> None:
         for _ in range(9):
-            await watched.ask(ChatRequest([], ChatSampling(1)))
+            await watched.ask(ChatRequest([], Generation(1)))
 
     with pytest.raises(RunError, match="3 requests in a row have no answer: gone"):
         watched.run(ask_many)

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from meta_tests.stand_in import Delays, StandInEngine
+from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.errors import EngineDiedError, UsageError
-from mlperf_suite.features.chats.chat import ChatRequest, ChatSampling, Json
+from mlperf_suite.features.chats.chat import ChatRequest, Json
 from mlperf_suite.features.chats.chat_client import ChatTurn
 from mlperf_suite.features.chats.token_chat import TokenChat, plain_answer
 
@@ -44,7 +45,7 @@ def ask(
     messages = [{"role": "user", "content": "four"}]
     try:
         return asyncio.run(
-            chat.ask(ChatRequest(messages, ChatSampling(max_tokens=64), [TOOL], timeout_s))
+            chat.ask(ChatRequest(messages, Generation(max_new_tokens=64), [TOOL], timeout_s))
         )
     finally:
         engine.close()

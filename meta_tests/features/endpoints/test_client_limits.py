@@ -15,7 +15,6 @@ from mlperf_suite.features.endpoints.official_client_results.result_files import
     ResultSummary,
 )
 from mlperf_suite.features.endpoints.rules.client_rules import ClientFacts, rules_of_a_run
-from mlperf_suite.strict_json import JsonFile
 
 
 def facts(p90_ms: float | None, *, smoke: bool, estimate_ms: float | None = None) -> ClientFacts:
@@ -27,8 +26,6 @@ def facts(p90_ms: float | None, *, smoke: bool, estimate_ms: float | None = None
         early_stopping_percentiles={"99.0": None if estimate_ms is None else estimate_ms * 1e6},
     )
     return ClientFacts(
-        division="closed",
-        submitter="",
         name="llama3.1-8b",
         scenario="Server",
         round=ROUNDS["v6.1"],
@@ -37,11 +34,6 @@ def facts(p90_ms: float | None, *, smoke: bool, estimate_ms: float | None = None
         summary=ResultSummary(20, 20, 0, "complete", True, duration_ns=10**10, ttft=ttft),
         accuracy=None,
         problems=(),
-        audits={},
-        missing_files=(),
-        system=JsonFile({}),
-        measurements=JsonFile({}),
-        events=None,
         smoke=smoke,
     )
 

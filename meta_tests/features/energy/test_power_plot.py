@@ -14,7 +14,7 @@ def test_the_power_stands_under_the_throughput(tmp_path: Path) -> None:
     folder = tmp_path / "Performance"
     folder.mkdir()
     edges = tuple(float(i * 500) for i in range(41))
-    write_curve(folder, Curve(edges, {NVML_LABEL: tuple(600.0 + i for i in range(40))}))
+    write_curve(folder, Curve(edges, {NVML_LABEL: tuple(600.0 + i for i in range(40))}, False))
     below = REPORT.over_time(tmp_path, Summary(parts={ENERGY: EnergyFigures()}))
     plots = plots_of(a_timeline(), None, below=below)
     (plot,) = (plot for plot in plots if plot.name == "tokens_per_s")

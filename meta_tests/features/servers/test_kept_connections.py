@@ -11,6 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 from meta_tests.features.servers.wire import Wire
+from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.messages import (
     Failure,
     Sampling,
@@ -20,7 +21,7 @@ from mlperf_suite.engines.messages import (
 )
 from mlperf_suite.features.chats.agent_replay import answered_turn, replay_summary
 from mlperf_suite.features.chats.agent_sessions import RecordedTurn
-from mlperf_suite.features.chats.chat import ChatRequest, ChatSampling
+from mlperf_suite.features.chats.chat import ChatRequest
 from mlperf_suite.features.chats.chat_client import ChatClient, ChatTurn
 from mlperf_suite.features.servers.adapters import ADAPTERS
 from mlperf_suite.features.servers.client_requests import ClientState, GenerationRequest
@@ -98,7 +99,7 @@ class Requests:
         )
         terms: tuple[Any, ...] = (None, {}, None, None, 100, None, connections, 60.0)
         worker_config = WorkerConfig([place], "vllm", "m", *terms)
-        self.pool = Pool(place, worker_config, None)
+        self.pool = Pool(place, b"", connections, None)
         self.told: dict[int, Any] = {}
         self._shared = ClientState(worker_config, ADAPTERS["vllm"], None, [self.pool], self._tell)
 
@@ -244,7 +245,7 @@ def chat(script: Sequence[str], count: int) -> tuple[ChatTurn, Server]:
     async def ask() -> tuple[ChatTurn, Server]:
         async with scripted(script) as (server, port):
             client = ChatClient(parse_endpoint(f"http://127.0.0.1:{port}"), "m", connections=1)
-            request = ChatRequest([{"role": "user", "content": "Hello"}], ChatSampling(1))
+            request = ChatRequest([{"role": "user", "content": "Hello"}], Generation(1))
             for _ in range(count):
                 turn = await client.ask(request)
             return turn, server

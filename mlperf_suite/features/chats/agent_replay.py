@@ -14,18 +14,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.engines.protocol import StreamFigures
 from mlperf_suite.features.chats.agent_sessions import RecordedSession, RecordedTurn
 from mlperf_suite.features.chats.bash_calls import likeness, programs_of
-from mlperf_suite.features.chats.chat import ChatRequest, ChatSampling
+from mlperf_suite.features.chats.chat import ChatRequest
 from mlperf_suite.features.chats.chat_client import ChatServer, ChatTurn
 from mlperf_suite.features.servers.streams import StreamAccount
 from mlperf_suite.rules.limits import held_back
 
 REFERENCE_SCORE = 0.6335
 """Of the reference run, from 0 to 1 (examples/11_Edge_Agentic_Example/README.md)."""
-SAMPLING = ChatSampling(max_tokens=1024)
+SAMPLING = Generation(max_new_tokens=1024)
 TURN_TIMEOUT_S = 600.0
 _SMOKE_TIMEOUT_S = 60.0
 _SALT_BYTES = 8
@@ -70,7 +71,7 @@ async def replay(
     *,
     delays: bool = False,
     timeout_s: float = TURN_TIMEOUT_S,
-    sampling: ChatSampling = SAMPLING,
+    sampling: Generation = SAMPLING,
     salted: bool = False,
     cached: CachedTokens = lambda: None,
     progress: Callable[[TurnFigures], None] = lambda turn: None,

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.features.servers.adapters import (
     AnswerError,
@@ -29,23 +30,13 @@ Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class ChatSampling:
-    """How the tokens of an answer are chosen; `max_tokens` counts reasoning too."""
-
-    max_tokens: int
-    temperature: float = 0.0
-    top_p: float = 1.0
-    seed: int | None = 42
-
-
-@dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """One turn to be answered. `timeout_s`: from sending it to the answer's end. `cache_salt`:
-    requests with the same one may share a KV cache, for a server that knows the field; "" sends
-    none."""
+    """One turn to be answered. `sampling`: its length counts reasoning too; the chat route has no
+    top_k. `timeout_s`: from sending it to the answer's end. `cache_salt`: requests with the same
+    one may share a KV cache, for a server that knows the field; "" sends none."""
 
     messages: Sequence[Json]
-    sampling: ChatSampling
+    sampling: Generation
     tools: Sequence[Json] = ()
     timeout_s: float = 600.0
     cache_salt: str = ""
@@ -206,7 +197,7 @@ def chat_body(request: ChatRequest, model: str, fields: Json | None = None) -> b
     body: dict[str, Any] = {
         "model": model,
         "messages": list(request.messages),
-        "max_tokens": sampling.max_tokens,
+        "max_tokens": sampling.max_new_tokens,
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "n": 1,

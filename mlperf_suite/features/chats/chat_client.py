@@ -18,7 +18,6 @@ from typing import Protocol
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.request_times import tpot
-from mlperf_suite.engines.messages import ServerAddress, WorkerConfig
 from mlperf_suite.engines.protocol import (
     SERVER_MODEL,
     SPECULATIVE,
@@ -34,7 +33,12 @@ from mlperf_suite.features.servers.adapters import (
     error_words,
 )
 from mlperf_suite.features.servers.config import EndpointConfig, Target
-from mlperf_suite.features.servers.connection import Connection, Pool, PooledRequest
+from mlperf_suite.features.servers.connection import (
+    Connection,
+    Pool,
+    PooledRequest,
+    header_lines,
+)
 from mlperf_suite.features.servers.server_facts import ServerFacts, find_server_facts, metrics
 from mlperf_suite.features.servers.streams import Arrivals
 
@@ -108,19 +112,10 @@ class ChatClient:
         self._model = model
         self._fields = {**(_VLLM_FIELDS if token_ids else {}), **(fields or {})}
         self._path = target.path(CHAT_COMPLETIONS)
-        place = ServerAddress(
-            host=target.host,
-            address=target.address or target.host,
-            port=target.port,
-            tls=target.tls,
-            authority=target.authority,
-            path=self._path,
-            posts=self._path,
-        )
         context = ssl.create_default_context(cafile=ca_file) if target.tls else None
-        self._pool = Pool(
-            place, _worker_config(place, model, key, headers or {}, connections), context
-        )
+        lines = header_lines(target.authority, key, headers or {})
+        # The spare connection replaces one that the server closed.
+        self._pool = Pool(target, lines, connections, context)
 
     async def ask(self, request: ChatRequest, limits: ChatLimits | None = None) -> ChatTurn:
         """Ask, and wait for the end of the answer. A turn that takes too long is ended, and its
@@ -138,25 +133,6 @@ class ChatClient:
             turn.refuse("was no longer asked")
             raise
         return turn.result()
-
-
-def _worker_config(
-    place: ServerAddress, model: str, key: str | None, headers: Mapping[str, str], connections: int
-) -> WorkerConfig:
-    return WorkerConfig(
-        places=[place],
-        kind="text",
-        model=model,
-        key=key,
-        headers=dict(headers),
-        ca_file=None,
-        tokenizer=None,
-        vocabulary=0,
-        context=None,
-        # The spare one replaces a connection that the server closed.
-        connections=connections,
-        silence_s=0.0,
-    )
 
 
 class _PendingTurn(PooledRequest):

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from mlperf_suite.benchmarks.definition import Benchmark, Generation
+from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.errors import RunError
 from mlperf_suite.features.chats.agent_replay import (
     TurnFigures,
@@ -23,7 +23,7 @@ from mlperf_suite.features.chats.agent_replay import (
     turn_timeout_s,
 )
 from mlperf_suite.features.chats.agent_sessions import sessions_of
-from mlperf_suite.features.chats.chat import ChatRequest, ChatSampling
+from mlperf_suite.features.chats.chat import ChatRequest
 from mlperf_suite.features.chats.chat_client import ChatEndpoint, ChatServer, ChatTurn
 from mlperf_suite.features.chats.chat_prompts import ChatMessages
 from mlperf_suite.features.chats.chat_rules import CONCURRENCY, ChatFacts
@@ -31,13 +31,12 @@ from mlperf_suite.features.chats.figures import PART, ReplayFigures, TurnTimes
 from mlperf_suite.features.chats.function_calls import BFCL_CHECKER, FunctionCallScorer, question_of
 from mlperf_suite.features.chats.token_chat import ReadAnswer, TokenChat, plain_answer
 from mlperf_suite.loadgen.load_plan import RunKey
-from mlperf_suite.results.baseline import write_answer_scores
-from mlperf_suite.results.record import Result, RunRecord, accuracy_figures, scorer_json
+from mlperf_suite.results.record import Result, RunRecord
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import MetricFigure, PerformanceFigures
 from mlperf_suite.rules import accuracy_verdict, judge
 from mlperf_suite.rules.facts import besides_length
-from mlperf_suite.scorers.scorer import Answer, Scores
+from mlperf_suite.scorers.scorer import Answer
 from mlperf_suite.session.load_run import StepMaker
 from mlperf_suite.session.run_kind import Step
 
@@ -133,7 +132,7 @@ class ChatRuns(StepMaker):
         benchmark = result.benchmark
         sessions = sessions_of(self.inputs.samples(benchmark).items)
         every = sum(len(session.turns) for session in sessions)
-        sampling = _sampling(self.inputs.generation(benchmark))
+        sampling = self.inputs.generation(benchmark)
         turns: list[TurnFigures] = []
 
         async def ask_all(server: ChatServer) -> list[TurnFigures]:
@@ -182,7 +181,7 @@ class ChatRuns(StepMaker):
     def _calls(self, result: Result, record: RunRecord) -> None:
         benchmark = result.benchmark
         samples = self.inputs.samples(benchmark, "accuracy").items
-        sampling = _sampling(self.inputs.generation(benchmark, "accuracy"))
+        sampling = self.inputs.generation(benchmark, "accuracy")
         answers: list[_CallAnswer] = []
 
         async def ask_all(server: ChatServer) -> None:
@@ -214,33 +213,20 @@ class ChatRuns(StepMaker):
                 bfcl=scorer.checker == BFCL_CHECKER,
             )
         )
-        self._keep_scores(
-            result,
-            record,
-            scorer,
-            scores,
-            [a.content or t for a, t in zip(answers, texts, strict=True)],
-        )
-
-    def _keep_scores(
-        self,
-        result: Result,
-        record: RunRecord,
-        scorer: FunctionCallScorer,
-        scores: Scores,
-        texts: Sequence[str],
-    ) -> None:
         from mlperf_suite.reports.writing import write_samples
 
-        samples, folder = self.inputs.samples(result.benchmark, "accuracy"), result.folder.accuracy
-        count = len(samples.items)
-        reference, _ = self.inputs.reference(result.benchmark, count)
-        passed = accuracy_verdict(record.verdicts)
-        record.figures = accuracy_figures(scores, reference, False, count, passed)
-        content = {**scorer_json(scores, reference, False), "checker": scorer.checker}
-        write_json(folder / f"{scorer.name}.json", content)
-        write_answer_scores(folder, scorer.name, scores.per_answer, samples.sha256)
-        write_samples(folder, range(count), texts, samples.items)
+        reference, _ = self.inputs.reference(benchmark, len(samples))
+        self.keep_scores(
+            result,
+            record,
+            scores,
+            reference,
+            len(samples),
+            accuracy_verdict(record.verdicts),
+            checker=scorer.checker,
+        )
+        texts = [a.content or t for a, t in zip(answers, texts, strict=True)]
+        write_samples(result.folder.accuracy, range(len(samples)), texts, samples)
 
     # What both share
 
@@ -321,12 +307,6 @@ class ChatRuns(StepMaker):
             elif given.mismatch:
                 words.append(given.mismatch)
         return tuple(words) if counted else None
-
-
-def _sampling(generation: Generation) -> ChatSampling:
-    return ChatSampling(
-        generation.max_new_tokens, generation.temperature, generation.top_p, generation.seed
-    )
 
 
 def _write(folder: Path, name: str, content: object) -> None:

@@ -12,11 +12,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
-from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.hang_detector import LOOK_S, HangDetector
 from mlperf_suite.engines.protocol import SILENCE_S, CountsCachedTokens, Engine, Request, Tokens
 from mlperf_suite.errors import EngineDiedError, EngineError, UsageError
@@ -51,7 +51,7 @@ class TokenChat:
         """Ask, and wait for the end of the answer. Raises EngineDiedError if the engine dies or
         hangs: no later turn can be answered either. The salt is not used, since the engine of runs
         has no prefix cache."""
-        sampling, tools = request.sampling, request.tools
+        tools = request.tools
         answer, sent = ChatAnswer(), time.monotonic()
         try:
             prompt = self._encode(request.messages, tools)
@@ -59,14 +59,7 @@ class TokenChat:
             return ChatTurn(answer, sent, None, 0.0, str(error))
         cached = self._cached
         turn = _Turn(asyncio.get_running_loop())
-        generation = Generation(
-            max_new_tokens=sampling.max_tokens,
-            min_new_tokens=0,
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            top_k=0,
-            seed=sampling.seed,
-        )
+        generation = replace(request.sampling, min_new_tokens=0, top_k=0)
         sent = time.monotonic()
         self._engine.submit([Request(0, prompt)], generation, turn, stream=True)
         failure = await self._wait(turn, request.timeout_s)

@@ -69,17 +69,14 @@ from mlperf_suite.features.endpoints.rules.client_rules import (
 )
 from mlperf_suite.features.servers.source import endpoint_config
 from mlperf_suite.loadgen.timeline import Timeline, write_timeline
-from mlperf_suite.results.baseline import write_answer_scores
 from mlperf_suite.results.performance_figures import PERCENTILES, goodput, percentile_name
-from mlperf_suite.results.record import Result, RunRecord, accuracy_figures, scorer_json
-from mlperf_suite.results.run_folder import write_json
+from mlperf_suite.results.record import Result, RunRecord
 from mlperf_suite.results.schema import EarlyStopping, Percentiles, PerformanceFigures
 from mlperf_suite.rules.verdict import Verdict, VerdictError
 from mlperf_suite.scorers.scorer import Scores, reads_special_tokens
 from mlperf_suite.session.load_run import Observation, StepMaker
 from mlperf_suite.session.preparation import Preparation
 from mlperf_suite.session.run_kind import Step
-from mlperf_suite.strict_json import JsonFile
 
 _WARMUP_REQUESTS = 2
 _SAME_SCORE = 0.01
@@ -231,8 +228,6 @@ class _ClientRun:
         demands = client_benchmark(self._key.benchmark, self._key.scenario)
         assert demands is not None
         return ClientFacts(
-            division="closed",
-            submitter="",
             name=self._key.benchmark,
             scenario=self._key.scenario,
             round=self._maker.settings.round,
@@ -241,10 +236,6 @@ class _ClientRun:
             summary=summary,
             accuracy=None,
             problems=tuple(filter(None, (problem, fault))),
-            audits={},
-            missing_files=(),
-            system=JsonFile({}),
-            measurements=JsonFile({}),
             events=events_of(report, config, self._inputs.tokenizer_folder),
             smoke=self._maker.settings.smoke,
         )
@@ -308,18 +299,12 @@ class _ClientRun:
                 self._maker.display.say(f"{self._key}: {words}")
 
     def _keep_scores(self, scores: Scores, verdicts: list[Verdict]) -> None:
-        inputs, benchmark, folder = self._inputs, self._benchmark, self._result.folder.accuracy
-        scorer, strict = inputs.scorer(benchmark), self._maker.settings.high_accuracy
-        samples, reference = self._samples("accuracy"), self._reference()
         gate = next((v for v in verdicts if v.rule == "client_accuracy_gate"), None)
         passed = None if gate is None or gate.status == "not judged" else gate.passed
-        self._result.runs["accuracy"] = RunRecord(
-            verdicts=verdicts,
-            figures=accuracy_figures(scores, reference, strict, samples, passed),
-        )
-        write_json(folder / f"{scorer.name}.json", scorer_json(scores, reference, strict))
-        data = inputs.samples(benchmark, "accuracy").sha256
-        write_answer_scores(folder, scorer.name, scores.per_answer, data)
+        record = self._result.runs["accuracy"] = RunRecord(verdicts=verdicts)
+        maker, samples, reference = self._maker, self._samples("accuracy"), self._reference()
+        strict = maker.settings.high_accuracy
+        maker.keep_scores(self._result, record, scores, reference, samples, passed, strict=strict)
 
 
 def _as_the_client_saw(

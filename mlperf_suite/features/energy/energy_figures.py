@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from mlperf_suite import strict_json
 from mlperf_suite.energy import (
@@ -86,11 +85,12 @@ class EnergyFigures:
 @dataclass(frozen=True, slots=True)
 class Curve:
     """Power over a run. `ms`: the edges of the steps, one more than there are steps, in ms since
-    the first request was issued; `watts`: by label, the mean of each step."""
+    the first request was issued; `watts`: by label, the mean of each step. `simulated`: also where
+    a file does not say it."""
 
     ms: tuple[float, ...] = ()
     watts: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    simulated: bool = False
+    simulated: bool = True
 
 
 def not_measured(why: str, kind: str = "energy") -> EnergyFigures:
@@ -239,17 +239,14 @@ def write_curve(folder: Path, curve: Curve) -> None:
 def read_curve(folder: Path) -> Curve | None:
     """The curve of a folder of logs; None if there is none, or it cannot be read."""
     try:
-        content: Any = strict_json.load(folder / ENERGY_JSON)
-        ms = tuple(float(value) for value in content["ms"])
-        watts = {str(n): tuple(map(float, column)) for n, column in content["watts"].items()}
-        whole = len(ms) > 1 and all(len(column) + 1 == len(ms) for column in watts.values())
-        real = all(abs(v) < _BEYOND for column in (ms, *watts.values()) for v in column)
-        rising = all(a < b for a, b in itertools.pairwise(ms))
-        if not (watts and whole and real and rising):
-            return None
-        return Curve(ms, watts, content.get("simulated") is not False)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
+        curve = strict_json.typed(strict_json.load(folder / ENERGY_JSON), Curve)
+    except (OSError, ValueError):
         return None
+    ms, watts = curve.ms, curve.watts
+    whole = len(ms) > 1 and all(len(column) + 1 == len(ms) for column in watts.values())
+    real = all(abs(v) < _BEYOND for column in (ms, *watts.values()) for v in column)
+    rising = all(a < b for a, b in itertools.pairwise(ms))
+    return curve if watts and whole and real and rising else None
 
 
 # Cost

@@ -33,29 +33,23 @@ HELD = "held for a replica"
 _ENGINE = (FRONT_END, QUEUE, PREFILL, DECODE)
 """The parts that vLLM reports, in order."""
 _ENGINE_PARTS = (HELD, NETWORK, QUEUE, PREFILL, DECODE)
-_PARTS: tuple[str, ...] = (HELD, FIRST_TOKEN, LATER_TOKENS)
+_PARTS = (HELD, FIRST_TOKEN, LATER_TOKENS)
 
 
-class AnswerTimes:
-    """The answers that came, 40 bytes each; times in s of time.monotonic.
+class AnswerTimes(RequestTimestamps):
+    """The answers that came. `numbers`: of each request, as its replica knows it."""
 
-    `handed`: when the request was sent to its replica. `first`: when its first token came, nan if
-    it was not streamed.
-    """
+    __slots__ = ("numbers",)
 
     def __init__(self) -> None:
+        super().__init__(*_PARTS)
         self.numbers: array[int] = array("Q")
-        self.tags: array[int] = array("Q")
-        self.handed: array[float] = array("d")
-        self.first: array[float] = array("d")
-        self.last: array[float] = array("d")
 
     def add(self, number: int, tag: int, handed: float, first: float | None, last: float) -> None:
+        """`handed`: when the request was sent to its replica; `first`: when its first token came,
+        None if it was not streamed."""
         self.numbers.append(number)
-        self.tags.append(tag)
-        self.handed.append(handed)
-        self.first.append(math.nan if first is None else first)
-        self.last.append(last)
+        self.keep(tag, 0, handed, math.nan if first is None else first, last)
 
 
 def merged(traces: Mapping[int, tuple[TraceReply, float]], answers: AnswerTimes) -> EngineTrace:
@@ -100,21 +94,21 @@ def _marks(traces: list[TraceReply], answers: AnswerTimes) -> RequestTimestamps:
     import numpy as np
 
     numbers = np.asarray(answers.numbers)
-    handed, first, last = (np.asarray(c) for c in (answers.handed, answers.first, answers.last))
-    parts, times = _PARTS, [handed, first, last]
     preempted = np.zeros(len(numbers), np.int32)
     durations = _durations(traces, numbers, preempted)
-    if durations is not None:
-        front, queue, prefill, decode = durations
-        streamed = np.isfinite(first)
-        before_first = front + queue + prefill
-        began = np.where(streamed, first - before_first, last - before_first - decode)
-        began = np.fmax(handed, np.where(np.isfinite(began), began, handed))
-        computed = np.minimum(began + front + queue, np.where(streamed, first, last))
-        prefilled = np.where(streamed, first, np.minimum(computed + prefill, last))
-        parts, times = _ENGINE_PARTS, [handed, began + front, computed, prefilled, last]
-    marks = RequestTimestamps(*parts)
+    if durations is None:
+        return answers
+    handed, first, last = (np.asarray(column) for column in answers.times_s)
+    front, queue, prefill, decode = durations
+    streamed = np.isfinite(first)
+    before_first = front + queue + prefill
+    began = np.where(streamed, first - before_first, last - before_first - decode)
+    began = np.fmax(handed, np.where(np.isfinite(began), began, handed))
+    computed = np.minimum(began + front + queue, np.where(streamed, first, last))
+    prefilled = np.where(streamed, first, np.minimum(computed + prefill, last))
+    marks = RequestTimestamps(*_ENGINE_PARTS)
     marks.tags = answers.tags
+    times = (handed, began + front, computed, prefilled, last)
     for column, ends in zip(marks.times_s, times, strict=True):
         column.frombytes(np.ascontiguousarray(ends, np.float64).tobytes())
     marks.preempted.frombytes(preempted.tobytes())

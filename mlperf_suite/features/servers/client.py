@@ -37,7 +37,7 @@ from mlperf_suite.features.servers.client_requests import (
     PostRequest,
     TextCodec,
 )
-from mlperf_suite.features.servers.connection import Pool, raise_file_limit
+from mlperf_suite.features.servers.connection import Pool, header_lines, raise_file_limit
 from mlperf_suite.secrets import remember
 
 _BEAT_S = 0.25
@@ -95,7 +95,15 @@ class Client(asyncio.Protocol):
         context = None
         if any(place.tls for place in config.places):
             context = ssl.create_default_context(cafile=config.ca_file)
-        pools = [Pool(place, config, context) for place in config.places]
+        pools = [
+            Pool(
+                place,
+                header_lines(place.authority, config.key, config.headers),
+                config.connections,
+                context,
+            )
+            for place in config.places
+        ]
         self._shared = ClientState(config, adapter, text, pools, self.tell)
         self._looked = time.monotonic()
         asyncio.get_running_loop().call_later(_BEAT_S, self._heartbeat)

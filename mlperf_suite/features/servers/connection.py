@@ -20,8 +20,9 @@ from typing import Protocol, cast
 import httptools
 import msgspec
 
-from mlperf_suite.engines.messages import ServerAddress, WorkerConfig
+from mlperf_suite.engines.messages import ServerAddress
 from mlperf_suite.features.servers.adapters import error_line, one_line
+from mlperf_suite.features.servers.config import Target
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_LINE_BYTES = 1_000_000
@@ -401,14 +402,18 @@ class PendingConnection(Protocol):
 
 
 class Pool:
-    """The connections to one place."""
+    """The connections to one place, at most `limit`. `lines`: the `header_lines` of each request.
+    `context`: for a place with TLS."""
 
     def __init__(
-        self, place: ServerAddress, config: WorkerConfig, context: ssl.SSLContext | None
+        self,
+        place: ServerAddress | Target,
+        lines: bytes,
+        limit: int,
+        context: ssl.SSLContext | None,
     ) -> None:
-        self._place = place
+        self._place, self._lines, self._limit = place, lines, limit
         self._context = context if place.tls else None
-        self._limit = config.connections
         self._idle: list[Connection] = []
         self._open: set[Connection] = set()
         self._opening = 0
@@ -418,7 +423,6 @@ class Pool:
         self._want_new: deque[PendingConnection] = deque()
         self._late: dict[Connection, asyncio.TimerHandle] = {}
         self._closes_late = False
-        self._lines = header_lines(place.authority, config.key, config.headers)
 
     def head(self, path: str, length: int) -> bytes:
         """A request's head, for a body of `length` bytes."""
@@ -521,7 +525,7 @@ class Pool:
             async with asyncio.timeout(CONNECT_S):
                 _, connection = await asyncio.get_running_loop().create_connection(
                     lambda: Connection(self._take_back, self._drop, self._leave),
-                    place.address,
+                    place.address or place.host,
                     place.port,
                     ssl=self._context,
                     server_hostname=place.host if self._context is not None else None,

@@ -7,7 +7,7 @@ submission checker.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from mlperf_suite.benchmarks.definition import Benchmark, Category, Scenario
@@ -138,13 +138,13 @@ class SubmittedFacts(Facts):
     the same logs.
     """
 
-    division: str
-    submitter: str
+    division: str = "closed"
+    submitter: str = ""
     benchmark: SubmittedBenchmark
     round: Round
-    missing_files: tuple[str, ...]
-    system: JsonFile
-    measurements: JsonFile
+    missing_files: tuple[str, ...] = ()
+    system: JsonFile = field(default_factory=JsonFile)
+    measurements: JsonFile = field(default_factory=JsonFile)
     copies: tuple[str, ...] = ()
     nameplate: PowerSupplyRating | None = None
 

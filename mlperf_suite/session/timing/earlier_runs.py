@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.hardware import cpu_computes_bf16, describe_system
+from mlperf_suite.results import typed_json
 from mlperf_suite.results.comparability import Aspect, differences, identity_of
 from mlperf_suite.results.run_folder import ENDED, read_config, read_summary, run_folders
 from mlperf_suite.results.schema import Config, Summary
@@ -93,9 +94,7 @@ def earlier_run(settings: Settings) -> EarlierRun | None:
             continue
         if not _computes_as_here(config):
             continue
-        try:
-            speed = EngineSpeed(**content["speed"])
-        except (KeyError, TypeError):
+        if (speed := typed_json.read(EngineSpeed, content.get("speed"))) is None:
             continue
         summary = read_summary(folder) or Summary()
         # A step that died took as long as it lived.

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.features.chats.agent_replay import (
     TurnFigures,
@@ -28,7 +29,7 @@ from mlperf_suite.features.chats.agent_replay import (
     stream_of,
 )
 from mlperf_suite.features.chats.agent_sessions import Message, RecordedSession
-from mlperf_suite.features.chats.chat import ChatRequest, ChatSampling
+from mlperf_suite.features.chats.chat import ChatRequest
 from mlperf_suite.features.chats.chat_client import ChatServer
 from mlperf_suite.features.endpoints.curve.closed_loop import LoopTimes
 from mlperf_suite.features.endpoints.curve.curve_figures import CurvePoint, PointTurns
@@ -84,7 +85,7 @@ class ConversationLoop:
 
     server: ChatServer
     trajectories: Trajectories
-    sampling: ChatSampling
+    sampling: Generation
     seconds: float
     timeout_s: float = 600.0
     times: LoopTimes = field(default_factory=LoopTimes)
@@ -167,7 +168,7 @@ class ConversationPoints:
     sessions: Sequence[RecordedSession]
     connect: Callable[[int], ChatServer]
     read: Callable[[], Reading]
-    sampling: ChatSampling
+    sampling: Generation
     timeout_s: float
 
     def warm_up(self) -> None:
@@ -229,12 +230,13 @@ def point_turns(turns: Sequence[TurnFigures]) -> PointTurns:
     )
 
 
-def sampling_of(benchmark: str, max_tokens: int) -> tuple[dict[str, Any], ChatSampling]:
+def sampling_of(benchmark: str, max_tokens: int) -> tuple[dict[str, Any], Generation]:
     """The reference's sampling: what it adds to OpenAI's fields, and OpenAI's. That of
     DeepSeek-V4.1-Flash is not published: Kimi-K3's is used."""
     more = dict(AGENTIC_SAMPLING.get(benchmark, AGENTIC_SAMPLING["kimi-k3"]))
     del more["max_new_tokens"]
-    sampling = ChatSampling(max_tokens, more.pop("temperature"), more.pop("top_p"), seed=None)
+    temperature, top_p = more.pop("temperature"), more.pop("top_p")
+    sampling = Generation(max_tokens, temperature=temperature, top_p=top_p, seed=None)
     return {**more, **_FLAGS.get(benchmark, {})}, sampling
 
 

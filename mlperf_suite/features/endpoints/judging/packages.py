@@ -42,7 +42,6 @@ from mlperf_suite.judging.judges import Folders, FoundResults, JudgeRequest
 from mlperf_suite.judging.reading import file_names, folders_in, read_json, size_of
 from mlperf_suite.judging.verdict_group import VerdictGroup, name_of, refused, verdict_group
 from mlperf_suite.rules import judge
-from mlperf_suite.strict_json import JsonFile
 
 _POINT = re.compile(r"r([0-9]{1,9})")
 _DESCRIPTION, _CONFIG = "system_desc.json", "config.yaml"
@@ -201,8 +200,6 @@ def _client(
     summary, no_summary = read_typed(folder / CLIENT_SUMMARY, ResultSummary)
     accuracy, no_accuracy = _scores(folder)
     return ClientFacts(
-        division="closed",
-        submitter="",
         name=model,
         scenario=folder.name,
         round=SERIES,
@@ -211,10 +208,6 @@ def _client(
         summary=summary,
         accuracy=accuracy,
         problems=tuple(filter(None, (fault, no_summary, no_accuracy))),
-        audits={},
-        missing_files=(),
-        system=JsonFile({}),
-        measurements=JsonFile({}),
         events=events_of(folder, config, tokenizer),
     )
 

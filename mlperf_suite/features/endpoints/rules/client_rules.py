@@ -10,7 +10,7 @@ import math
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 
@@ -87,7 +87,7 @@ class ClientFacts(SubmittedFacts):
     summary: ResultSummary | None
     accuracy: AccuracyResults | None
     problems: tuple[str, ...]
-    audits: Mapping[str, AuditResult | str]
+    audits: Mapping[str, AuditResult | str] = field(default_factory=dict)
     events: RunEvents | str | None = None
     power_logs: bool = False
     smoke: bool = False
