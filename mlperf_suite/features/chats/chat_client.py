@@ -37,8 +37,6 @@ from mlperf_suite.features.servers.config import EndpointConfig, Target
 from mlperf_suite.features.servers.connection import Connection, Pool
 from mlperf_suite.features.servers.server_facts import ServerFacts, find_server_facts, metrics
 
-_VLLM_FIELDS = {"return_token_ids": True}
-
 
 @dataclass(frozen=True, slots=True)
 class ChatTurn:
@@ -98,7 +96,7 @@ class ChatClient:
         ca_file: Path | None = None,
     ) -> None:
         self._model = model
-        self._fields = {**(_VLLM_FIELDS if token_ids else {}), **(fields or {})}
+        self._fields = {**({"return_token_ids": True} if token_ids else {}), **(fields or {})}
         self._path = target.path(CHAT_COMPLETIONS)
         place = ServerAddress(
             host=target.host,

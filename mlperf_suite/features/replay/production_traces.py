@@ -30,7 +30,6 @@ _MAX_BLOCK_ID = 2**63
 _INPUT = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")
 _OUTPUT = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")
 """Each by its name and by the one that it had in conventions before 1.27."""
-_OPERATION = "gen_ai.operation.name"
 _GENERATING = ("chat", "text_completion", "generate_content")
 """Operations of a model. Spans of agents repeat the tokens of the calls within them."""
 
@@ -199,7 +198,7 @@ def _span_request(where: str, span: dict[str, Any]) -> Iterator[TraceRequest]:
         for attribute in _list(where, span, "attributes")
         if isinstance(attribute.get("key"), str)
     }
-    operation = values.get(_OPERATION)
+    operation = values.get("gen_ai.operation.name")
     if isinstance(operation, dict) and operation.get("stringValue") not in _GENERATING:
         return
     prompt = next((values[name] for name in _INPUT if name in values), None)
