@@ -8,15 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.module_imports import (
-    ORDER,
-    PACKAGE,
-    PLACES,
-    files,
-    imports,
-    imports_of,
-    layer_of,
-)
+from meta_tests.module_imports import ORDER, PACKAGE, PLACES, files, imports, imports_of, layer_of
 from mlperf_suite.feature import features
 
 BESIDE = ("fixtures", "tests", "meta_tests", "evidence", "perf", "ci", "scripts")
