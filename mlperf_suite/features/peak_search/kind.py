@@ -10,14 +10,7 @@ from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.loadgen.load_plan import ScenarioKey
 from mlperf_suite.session.loadgen_kind import needs_offline, offline_run
-from mlperf_suite.session.run_kind import (
-    Maker,
-    NoCase,
-    OfOnePart,
-    Selection,
-    Step,
-    StepKey,
-)
+from mlperf_suite.session.run_kind import Maker, NoCase, OfOnePart, Selection, Step, StepKey
 from mlperf_suite.session.timing.estimate import AFTER_RUN_S, Estimator
 
 if TYPE_CHECKING:

@@ -12,14 +12,7 @@ from mlperf_suite.benchmarks.definition import CURVE, LOADGEN
 from mlperf_suite.features.endpoints.client_kind import name_client
 from mlperf_suite.features.endpoints.options import by_official_client
 from mlperf_suite.loadgen.load_plan import ScenarioKey
-from mlperf_suite.session.run_kind import (
-    Maker,
-    NoCase,
-    OfOnePart,
-    Selection,
-    Step,
-    StepKey,
-)
+from mlperf_suite.session.run_kind import Maker, NoCase, OfOnePart, Selection, Step, StepKey
 
 if TYPE_CHECKING:
     from mlperf_suite.features.endpoints.curve.curve_figures import CurveRecord
