@@ -35,7 +35,6 @@ _SPECIAL_TOKENS = {
 """The model's own (its tokenizer_config.json on the hub)."""
 _PUNKT_IN_WHEEL = "llama_index/core/_static/nltk_cache/tokenizers/punkt_tab/"
 _SPELLINGS = "whisper_spellings.json"
-_SPELLINGS_IN_WHEEL = "whisper_normalizer/normalizers/english.json"
 
 
 def assets_dir() -> Path:
@@ -196,7 +195,7 @@ def set_up_punkt() -> None:
 def set_up_spellings() -> None:
     """Download Whisper's table of spellings, 40 kB. Raises UsageError if pip cannot."""
     with _wheel("whisper-normalizer") as wheel, zipfile.ZipFile(wheel) as archive:
-        table = Path(archive.extract(_SPELLINGS_IN_WHEEL, wheel.parent))
+        table = Path(archive.extract("whisper_normalizer/normalizers/english.json", wheel.parent))
         _into_place(table, assets_dir() / _SPELLINGS)
 
 

@@ -37,7 +37,6 @@ SIMULATED_LABEL = "SIMULATED counters: no measurement of energy"
 
 GPU = "GPU"
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
-_MIG = "MIG-"
 _PARTED = "a part of a GPU (MIG), and NVML counts whole ones"
 CPU = "CPU"
 POWERCAP = Path("/sys/class/powercap")
@@ -199,7 +198,7 @@ def _gpus_of_run(
     """The GPUs of the run. Raises UnmeasuredError if they are not known."""
     visible = environment.get(_VISIBLE)
     names = None if visible is None else [name.strip() for name in visible.split(",")]
-    if names and any(name.startswith(_MIG) for name in names):
+    if names and any(name.startswith("MIG-") for name in names):
         raise UnmeasuredError(f"{_VISIBLE} names {_PARTED}")
     visible_gpus = list(gpus) if names is None else gpus_named(gpus, names)
     if names is not None and len(visible_gpus) < len(list(filter(None, names))):

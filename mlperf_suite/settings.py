@@ -65,7 +65,6 @@ _OPTION = "option"
 """The metadata key that holds a field's option."""
 _OF_A_MODEL = (("config.json",), ("tokenizer.json", "tokenizer.model", "tokenizer_config.json"))
 """A model folder has one file of each group."""
-_GATED_OWNERS = ("meta-llama/",)
 _MAX_NODE_NAME_LENGTH = 100
 
 
@@ -441,7 +440,7 @@ class Settings:
             if name in self.feature_options
             else getattr(self, name)
             for name, spec in OPTION_OF_FIELD.items()
-            if name not in _NOT_IN_JSON and spec.engine in (None, self.engine_kind)
+            if name not in ("logs", "plan") and spec.engine in (None, self.engine_kind)
         }
         content |= {
             "round": self.round.name,
@@ -464,7 +463,6 @@ _IN_EVERY_RESULT = {
     *(*PROFILES, *CATEGORIES, *SCENARIOS, *BENCHMARKS, *MODEL_ALIASES, *MODEL_ALIASES.values()),
     *LOADGEN_MODES,
 }
-_NOT_IN_JSON = ("logs", "plan")
 OPTION_OF_FIELD: Mapping[str, OptionSpec] = {
     **{
         setting.name: dataclasses.replace(spec, name=spec.name or setting.name.replace("_", "-"))
@@ -656,7 +654,7 @@ def check_model_is_reachable(settings: Settings, hint: str = "") -> None:
             f"--model {model}: no such folder, and not a hub id (OWNER/NAME) or one of the "
             f"aliases {', '.join(MODEL_ALIASES)}{hint}"
         )
-    if model.startswith(_GATED_OWNERS) and not settings.token and not _in_hub_cache(model):
+    if model.startswith("meta-llama/") and not settings.token and not _in_hub_cache(model):
         raise UsageError(
             f"--model {model}: the model is gated and no token is set: set HF_TOKEN, "
             "or give a local copy with --model FOLDER"

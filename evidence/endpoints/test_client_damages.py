@@ -17,12 +17,7 @@ from evidence.endpoints.client_damages import (
     tree_of,
     write_honest_submissions,
 )
-from evidence.from_elsewhere import (
-    INFERENCE,
-    RESULTS_V6_1,
-    needs_inference,
-    needs_results_v6_1,
-)
+from evidence.from_elsewhere import INFERENCE, RESULTS_V6_1, needs_inference, needs_results_v6_1
 from evidence.verdicts import CHECKER, official_verdict, own_verdict
 from meta_tests.tampering.client_breaks import SUMMARY
 from mlperf_suite.benchmarks.rounds import ROUNDS

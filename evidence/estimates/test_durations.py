@@ -12,11 +12,7 @@ from hypothesis import strategies as st
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.session.timing import estimate
-from mlperf_suite.session.timing.estimate import (
-    EngineSpeed,
-    RunTimes,
-    TokenLengths,
-)
+from mlperf_suite.session.timing.estimate import EngineSpeed, RunTimes, TokenLengths
 
 OFFLINE, SERVER = LLAMA3_1_8B.scenario("Offline"), LLAMA3_1_8B.scenario("Server")
 STREAM = LLAMA3_1_8B_EDGE.scenario("SingleStream")

@@ -23,14 +23,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from evidence.log_edits import (
-    DetailFile,
-    Entry,
-    New,
-    answers_edited,
-    is_,
-    log_values,
-)
+from evidence.log_edits import DetailFile, Entry, New, answers_edited, is_, log_values
 from evidence.tables import PAGES, rewrite_table, table_after
 from evidence.tree_edits import Change, Home, Tampering, system_field
 from evidence.verdicts import copies, official_verdict, tamper

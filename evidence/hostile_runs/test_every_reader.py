@@ -12,12 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evidence.hostile_runs.poisoned_folders import (
-    DEEP,
-    RUN_NAME,
-    poison_run,
-    write_hostile_nodes,
-)
+from evidence.hostile_runs.poisoned_folders import DEEP, RUN_NAME, poison_run, write_hostile_nodes
 from meta_tests.reports.hostile_runs import (
     FORMULA,
     LONG,

@@ -9,10 +9,7 @@ from hypothesis import strategies as st
 
 from meta_tests.features.peak_search.known_systems import system, trial
 from mlperf_suite.features.peak_search.figures import RateTrial
-from mlperf_suite.features.peak_search.rate_search import (
-    MAX_RUNS,
-    find_peak,
-)
+from mlperf_suite.features.peak_search.rate_search import MAX_RUNS, find_peak
 
 rates = st.floats(0.1, 1000)
 

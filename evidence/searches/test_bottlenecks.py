@@ -7,12 +7,7 @@ import dataclasses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.engines.protocol import (
-    ClientFigures,
-    EndpointFigures,
-    RemoteRun,
-    ServerView,
-)
+from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun, ServerView
 from mlperf_suite.loadgen.timeline import EngineLoad
 from mlperf_suite.results.bottlenecks import bottlenecks, percent
 from mlperf_suite.results.schema import PartFigures, PerformanceFigures, TimeBreakdown

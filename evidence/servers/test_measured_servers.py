@@ -10,11 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from evidence.servers.other_servers import (
-    LLAMA_CPP_PYTHON,
-    llama_cpp_server,
-    transformers_server,
-)
+from evidence.servers.other_servers import LLAMA_CPP_PYTHON, llama_cpp_server, transformers_server
 from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import Generation

@@ -8,10 +8,7 @@ from typing import Any
 import pytest
 
 from meta_tests.suite_runs import ROOT, run_suite
-from mlperf_suite.plugin.workers import (
-    pytest_xdist_make_scheduler,
-    pytest_xdist_setupnodes,
-)
+from mlperf_suite.plugin.workers import pytest_xdist_make_scheduler, pytest_xdist_setupnodes
 
 ARGUMENTS = ("-m", "mmlu", "--mmlu-limit=57", "-p", "meta_tests.scoring_plugin")
 

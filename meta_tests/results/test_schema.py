@@ -18,13 +18,7 @@ from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import ReferenceAccuracy, at_least, within
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.features.peak_search.figures import PeakSearch, SearchPart
-from mlperf_suite.results.record import (
-    Result,
-    RunRecord,
-    accuracy_figures,
-    scorer_json,
-    summary_of,
-)
+from mlperf_suite.results.record import Result, RunRecord, accuracy_figures, scorer_json, summary_of
 from mlperf_suite.results.run_folder import RunFolder
 from mlperf_suite.results.schema import (
     SCHEMA_VERSION,

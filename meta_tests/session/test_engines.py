@@ -11,13 +11,7 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines.protocol import EngineDescription
 from mlperf_suite.session import engines
 from mlperf_suite.session.engine_source import EngineRequest
-from mlperf_suite.session.engines import (
-    Engines,
-    cpus_of,
-    gpus_of,
-    load_engine,
-    vllm_config,
-)
+from mlperf_suite.session.engines import Engines, cpus_of, gpus_of, load_engine, vllm_config
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.recorder import Recorder

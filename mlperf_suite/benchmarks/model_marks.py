@@ -20,7 +20,6 @@ LLAMA_3_1_ROPE = {
     "original_max_position_embeddings": 8192,
 }
 """Llama 3.0 does not scale RoPE, and Llama 3.2 does by another factor."""
-_TEMPLATE_FILE = "chat_template.jinja"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,7 @@ def model_facts(read: Callable[[str], str | None]) -> dict[str, object] | None:
     facts = config | {"rope_scaling": rope}
     values = [entry.get(EOS) for entry in (config, content("generation_config.json"))]
     ids = [i for value in values for i in (value if isinstance(value, list) else [value])]
-    template = read(_TEMPLATE_FILE) or content("tokenizer_config.json").get(TEMPLATE)
+    template = read("chat_template.jinja") or content("tokenizer_config.json").get(TEMPLATE)
     if isinstance(template, list):
         # Named templates, of which one is for a plain conversation.
         template = next((t.get("template") for t in template if t.get("name") == "default"), None)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _EMBEDDED = Path(__file__).parent / "embedded"
 _SUFFIXES = (".parquet", ".jsonl")
-_PICKLES = (".pkl", ".pickle")
 # A token id goes to LoadGen's log as a 32-bit number.
 _TOO_LARGE = 2**31
 # More ids than any of the models' vocabularies has. Each is stored as one object however often it
@@ -91,7 +90,7 @@ LLAMA3_1_405B = FrameFormat(
 
 def _check_file(path: Path) -> None:
     where = f"--dataset {path}"
-    if path.suffix in _PICKLES:
+    if path.suffix in (".pkl", ".pickle"):
         raise DatasetError(
             f"{where}: opening a pickle executes its content; convert it to parquet: "
             f"python -m mlperf_suite convert {path} {path.with_suffix('.parquet').name}"

@@ -53,7 +53,10 @@ def load_news(source: str, token: str | None = None) -> Samples:
     if source == "embedded":
         return Samples("embedded", _items(EMBEDDED_NEWS, _rows(EMBEDDED_NEWS)))
     if source in HUB_NAMES:
-        return _from_hub(HUB_NAMES[source], token)
+        repository = HUB_NAMES[source]
+        table = hub_table("--dataset", repository, _HUB_CONFIG, _HUB_SPLIT, token, "FILE")
+        rows = ((f"row {number}", row) for number, row in enumerate(table, 1))
+        return Samples("cnn_dailymail", _items(Path(repository), rows))
     path = Path(source).expanduser()
     if not path.exists():
         names = ", ".join(["embedded", *HUB_NAMES])
@@ -118,9 +121,3 @@ def _item(path: Path, place: str, row: object) -> Sample:
             raise DatasetError(f"--dataset {path}: {place}: field '{field}' {problem}") from error
         values.append(value)
     return Sample(input=values[0], reference=values[1])
-
-
-def _from_hub(repository: str, token: str | None) -> Samples:
-    table = hub_table("--dataset", repository, _HUB_CONFIG, _HUB_SPLIT, token, "FILE")
-    rows = ((f"row {number}", row) for number, row in enumerate(table, 1))
-    return Samples("cnn_dailymail", _items(Path(repository), rows))

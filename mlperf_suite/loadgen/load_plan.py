@@ -26,18 +26,24 @@ def loadgen_mode(mode: Mode) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class RunKey:
-    """Identifies a run: a benchmark's scenario in one mode. `benchmark`: its id."""
+class ScenarioKey:
+    """Identifies what a session makes of a benchmark's scenario. `benchmark`: its id."""
 
     benchmark: str
     scenario: str
-    mode: Mode
-    kind: ClassVar[str] = LOADGEN
 
     @property
     def benchmark_and_scenario(self) -> tuple[str, str]:
         """What its result is of: the benchmark's id and the scenario's name."""
         return self.benchmark, self.scenario
+
+
+@dataclass(frozen=True, slots=True)
+class RunKey(ScenarioKey):
+    """Identifies a run: a benchmark's scenario in one mode."""
+
+    mode: Mode
+    kind: ClassVar[str] = LOADGEN
 
     def __str__(self) -> str:
         return f"{self.benchmark} {self.scenario} {self.mode}"

@@ -19,12 +19,9 @@ from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.run_kind import kind_of
 
 if TYPE_CHECKING:
-    import pytest
-
     from mlperf_suite.engines.protocol import Engine
     from mlperf_suite.plugin.cases import MetricCase
     from mlperf_suite.results.schema import Summary
-    from mlperf_suite.rules.verdict import Verdict
     from mlperf_suite.session.recorder import SessionResult
     from mlperf_suite.session.run_kind import StepKey
 

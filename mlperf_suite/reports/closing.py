@@ -27,7 +27,7 @@ from mlperf_suite.results.schema import (
     Summary,
 )
 from mlperf_suite.rules import rule_named
-from mlperf_suite.rules.verdict import Status, Verdict, in_words
+from mlperf_suite.rules.verdict import Status, Verdict, in_words, with_status
 
 COLUMNS = 80
 _LINES = 20
@@ -54,15 +54,11 @@ def closing_lines(summary: Summary, folder: Path) -> list[Line]:
 
 def rule_counts(verdicts: Sequence[Verdict]) -> str:
     """How many rules passed, and how many ended otherwise, in words."""
-    numbers = {status: len(_with_status(verdicts, status)) for status in _HEADS}
+    numbers = {status: len(with_status(verdicts, status)) for status in _HEADS}
     passes = len(verdicts) - sum(numbers.values())
     words = {"failed": "FAILED"}
     rest = [f"{number} {words.get(s, s)}" for s, number in numbers.items() if number]
     return ", ".join([f"{passes} of {count(len(verdicts), 'rule')} passed", *rest])
-
-
-def _with_status(verdicts: Iterable[Verdict], status: Status) -> list[Verdict]:
-    return [verdict for verdict in verdicts if verdict.status == status]
 
 
 def _answer(summary: Summary) -> Iterator[Line]:
@@ -186,7 +182,7 @@ def _rules(verdicts: Sequence[Verdict], room: int) -> list[Line]:
     alone."""
     lines: list[Line] = []
     for status, (head, required, style) in _HEADS.items():
-        waiting = _with_status(verdicts, status)
+        waiting = with_status(verdicts, status)
         table = [Line(None, _row(head, "found", required), style="head")]
         while waiting:
             block = _block(waiting[0], style)

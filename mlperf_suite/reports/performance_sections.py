@@ -318,12 +318,9 @@ def regression_sections(regression: RegressionFigures | None) -> list[Section]:
     lines = [*filter(None, [regression.refused]), *regression.different]
     changes = [_change(change) for change in regression.metrics]
     title = f"Compared with {regression.baseline or '?'}"
-    return [Section(title, [*_change_table(changes), *notes(lines)], 3)]
-
-
-def _change_table(records: Sequence[Mapping[str, Cell]]) -> list[Table]:
     texts = ("metric", "change (interval)", "noise from")
-    return record_table(records, texts, kinds={"verdict": "badge"}, style="wide")
+    table = record_table(changes, texts, kinds={"verdict": "badge"}, style="wide")
+    return [Section(title, [*table, *notes(lines)], 3)]
 
 
 def named_values(label: str, unit: str, values: Sequence[float | None]) -> tuple[str, list[str]]:

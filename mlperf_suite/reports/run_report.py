@@ -43,7 +43,7 @@ from mlperf_suite.reports.sections import (
 )
 from mlperf_suite.results.schema import AccuracyFigures, Config, Meta, Run, ScoreFigures, Summary
 from mlperf_suite.rules import rule_named
-from mlperf_suite.rules.verdict import Status, Verdict
+from mlperf_suite.rules.verdict import Status, Verdict, with_status
 
 _SHA256, _HASH_DIGITS = re.compile("[0-9a-f]{64}"), 16
 """A hash, and how many of its digits tell it from others: summary.json and config.json have all."""
@@ -147,7 +147,7 @@ def _validity(summary: Summary) -> Section:
 def _answer(summary: Summary) -> Paragraph:
     meta, verdicts = summary.meta, summary.verdicts
     failures, passes, unjudged, shortened = (
-        len(_with_status(verdicts, status))
+        len(with_status(verdicts, status))
         for status in ("failed", "passed", "not judged", "shortened")
     )
     style: Style = "bad"
@@ -175,12 +175,8 @@ def _answer(summary: Summary) -> Paragraph:
     return Paragraph(answer, style=style)
 
 
-def _with_status(verdicts: Sequence[Verdict], status: Status) -> list[Verdict]:
-    return [verdict for verdict in verdicts if verdict.status == status]
-
-
 def _names(verdicts: Sequence[Verdict], status: Status) -> str:
-    return ", ".join(verdict.rule for verdict in _with_status(verdicts, status))
+    return ", ".join(verdict.rule for verdict in with_status(verdicts, status))
 
 
 # What was run?
@@ -306,7 +302,7 @@ def _problems(summary: Summary) -> list[Block]:
         lines.append(f"Not judged: {unjudged}.")
     if shortened := _names(verdicts, "shortened"):
         lines.append(f"Shortened for smoke, so not met: {shortened}.")
-    failures = _with_status(verdicts, "failed")
+    failures = with_status(verdicts, "failed")
     rest = [verdict for verdict in verdicts if verdict.status not in ("failed", "passed")]
     more = "other " if failures else ""
     return [

@@ -50,7 +50,6 @@ _ASPECT_OF: Mapping[Identifies, Aspect] = {
 }
 _NO_OPTION = ("hub_token", "api_key")
 """The entries of config.json's settings that are neither an option's nor the benchmark's."""
-_MACHINE_NAMES = ("host", "here")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +178,7 @@ def _reports_of(engine: EngineFacts) -> dict[str, object]:
     reports.setdefault(REPLICAS, 1)
     if isinstance(machines := settings.get("machines"), list):
         reports["machines"] = [
-            {name: value for name, value in machine.items() if name not in _MACHINE_NAMES}
+            {name: value for name, value in machine.items() if name not in ("host", "here")}
             if isinstance(machine, dict)
             else machine
             for machine in machines

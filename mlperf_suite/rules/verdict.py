@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
 from mlperf_suite.untrusted_files import printable
@@ -43,13 +43,12 @@ class Verdict:
         return printable(f"{self.rule}: {self.status}: {words}")
 
     def as_json(self) -> dict[str, object]:
-        return {
-            "rule": self.rule,
-            "status": self.status,
-            "found": self.found,
-            "required": self.required,
-            "why": self.why,
-        }
+        return asdict(self)
+
+
+def with_status(verdicts: Iterable[Verdict], status: Status) -> list[Verdict]:
+    """Those of the verdicts that have a status."""
+    return [verdict for verdict in verdicts if verdict.status == status]
 
 
 class VerdictError(Exception):

@@ -31,7 +31,6 @@ from mlperf_suite.scorers.scorer import (
 ROUGE, NIAH, QA = "rouge", "niah_em", "qa_em"
 ROUGE_L = "rougeL"
 _UUID = re.compile(r"\w{8}-\w{4}-\w{4}-\w{4}-\w{12}")
-_ANSWER = "Answer: "
 _SPACE = re.compile(r"\s+")
 
 
@@ -88,7 +87,7 @@ def score_needle(text: str, reference: str) -> float:
 
 def score_question(text: str, reference: str) -> float:
     """The qa_em of an answer, 0 or 100. Both texts are already split."""
-    answer = text.rpartition(_ANSWER)[2]
+    answer = text.rpartition("Answer: ")[2]
     if answer in reference:
         return 100.0
     plain = _SPACE.sub("", answer).lower()

@@ -19,9 +19,7 @@ from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import Role, kind_named
 
 if TYPE_CHECKING:
-    from mlperf_suite.engines.protocol import Engine
     from mlperf_suite.engines.vllm_arguments import VllmConfig
-    from mlperf_suite.session.inputs import Inputs
 
 LoadEngine = Callable[[Inputs, EngineRequest], Engine]
 

@@ -22,10 +22,7 @@ from mlperf_suite.features.chats.chat import (
 from mlperf_suite.features.chats.chat_client import ChatClient, ChatTurn
 from mlperf_suite.features.servers.adapters import AnswerError
 from mlperf_suite.features.servers.config import parse_endpoint
-from mlperf_suite.features.servers.picture_messages import (
-    MAX_MEDIA_BYTES,
-    picture_part,
-)
+from mlperf_suite.features.servers.picture_messages import MAX_MEDIA_BYTES, picture_part
 
 SAMPLING = Generation(max_new_tokens=16)
 MESSAGES = [{"role": "user", "content": "Hello"}]

@@ -9,11 +9,7 @@ from hypothesis import strategies as st
 
 from meta_tests.scorers.answers import ANY_TEXT, answer
 from mlperf_suite.errors import UsageError
-from mlperf_suite.features.multimodal.qwen3_vl import (
-    HierarchicalF1Scorer,
-    category_of,
-    levels_of,
-)
+from mlperf_suite.features.multimodal.qwen3_vl import HierarchicalF1Scorer, category_of, levels_of
 from mlperf_suite.features.multimodal.whisper import (
     WordAccuracyScorer,
     edit_distance,

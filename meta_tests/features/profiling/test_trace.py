@@ -11,11 +11,7 @@ from mlperf_suite.engines.protocol import trace_files
 from mlperf_suite.errors import RunError, UsageError
 from mlperf_suite.features.profiling import nsight
 from mlperf_suite.features.profiling import trace as trace_module
-from mlperf_suite.features.profiling.trace import (
-    Operation,
-    TopOperations,
-    top_operations,
-)
+from mlperf_suite.features.profiling.trace import Operation, TopOperations, top_operations
 
 
 def by_name(top: TopOperations) -> dict[str, tuple[int, float]]:

@@ -28,13 +28,7 @@ from meta_tests.features.servers.wire import Wire, sent_by
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines.framed_socket import frame
-from mlperf_suite.engines.messages import (
-    Drop,
-    Failure,
-    Sampling,
-    ServerAnswer,
-    ServerFirstTokens,
-)
+from mlperf_suite.engines.messages import Drop, Failure, Sampling, ServerAnswer, ServerFirstTokens
 from mlperf_suite.features.servers.adapters import ADAPTERS
 from mlperf_suite.features.servers.client import Client
 from mlperf_suite.features.servers.client_requests import (

@@ -56,7 +56,6 @@ _SAME_IN_LOG = (
 """LoadGen's effective settings in the detail log that must be equal for a scenario's runs."""
 _OF_SCENARIO = ("scenario", "samples", "runs made", *_SAME_IN_LOG)
 """Facts that differ between the scenarios of one aggregate."""
-_MACHINE = ("cpu", "cpu_count", "torch_version")
 _LIMITS = ("tensor_parallel_size", "max_num_seqs", "max_num_batched_tokens")
 """Allowed differences that the report lists, from summary.json's `system` and the engine's
 settings."""
@@ -304,7 +303,7 @@ def notes_of(runs: Sequence[NodeRun]) -> list[str]:
     tables: dict[str, dict[str, object]] = {
         "hardware": {r.node: hardware_of(r) for r in first_runs}
     }
-    for name in _MACHINE:
+    for name in ("cpu", "cpu_count", "torch_version"):
         tables[name] = {run.node: run.summary.system.get(name) for run in first_runs}
     for name in _LIMITS:
         tables[f"the engine's {name}"] = {r.node: r.engine_settings.get(name) for r in first_runs}

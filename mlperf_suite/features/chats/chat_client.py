@@ -42,8 +42,6 @@ from mlperf_suite.features.servers.connection import (
 from mlperf_suite.features.servers.server_facts import ServerFacts, find_server_facts, metrics
 from mlperf_suite.features.servers.streams import Arrivals
 
-_VLLM_FIELDS = {"return_token_ids": True}
-
 
 @dataclass(frozen=True, slots=True)
 class ChatTurn:
@@ -110,7 +108,7 @@ class ChatClient:
         ca_file: Path | None = None,
     ) -> None:
         self._model = model
-        self._fields = {**(_VLLM_FIELDS if token_ids else {}), **(fields or {})}
+        self._fields = {**({"return_token_ids": True} if token_ids else {}), **(fields or {})}
         self._path = target.path(CHAT_COMPLETIONS)
         context = ssl.create_default_context(cafile=ca_file) if target.tls else None
         lines = header_lines(target.authority, key, headers or {})

@@ -44,7 +44,6 @@ REPLAY_JSON, CALLS_JSON = "replay.json", "calls.json"
 _LOST_IN_A_ROW = 3
 """So many requests without an answer, one after another, end a run: each of the next ones could
 take its whole time-out."""
-_CACHE = "a prefix cache"
 _T = TypeVar("_T")
 
 
@@ -174,7 +173,7 @@ class ChatRuns(StepMaker):
         """How the engine differs from the benchmark's, which allows a prefix cache."""
         settings = self.engine.description.settings
         found = self.inputs.deviations(result.benchmark, result.scenario, settings)
-        return tuple(words for words in besides_length(found) if words != _CACHE)
+        return tuple(words for words in besides_length(found) if words != "a prefix cache")
 
     # Function calling
 

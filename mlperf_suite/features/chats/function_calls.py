@@ -187,17 +187,19 @@ class FunctionCallScorer:
 def _row(answer: Answer) -> dict[str, Any]:
     """A question as the checker takes it, with its tools as BFCL describes functions."""
     sample = answer.sample
-    functions = [_function(tool["function"]) for tool in question_of(sample)[1]]
+    functions = [
+        {
+            "description": "",
+            **tool["function"],
+            "parameters": _in_bfcl_types(tool["function"]["parameters"]),
+        }
+        for tool in question_of(sample)[1]
+    ]
     names = {"id": sample.id, "subset": sample.kind, "functions": functions}
     return names | {"reference": json.loads(sample.reference)}
 
 
 _BFCL_TYPES = {"object": "dict", "number": "float"}
-
-
-def _function(function: Mapping[str, Any]) -> dict[str, Any]:
-    parameters = _in_bfcl_types(function["parameters"])
-    return {"description": "", **function, "parameters": parameters}
 
 
 def _in_bfcl_types(schema: Any) -> Any:

@@ -33,7 +33,6 @@ OPTIONS = {
         own_runs={CLIENT: "makes its own runs"},
     ),
 }
-_TAKES_NO_IDS = ("text", "sglang", "vllm-generate")
 
 
 def by_official_client(settings: Settings) -> bool:
@@ -65,7 +64,7 @@ def check(settings: Settings) -> None:
         "--endpoint-ca": options["endpoint_ca"] is not None,
         "--scenario SingleStream": settings.scenario == "SingleStream",
         f"--endpoint-server {options['endpoint_server']}": options["endpoint_server"]
-        in _TAKES_NO_IDS,
+        in ("text", "sglang", "vllm-generate"),
     }
     if in_use := [name for name, set_by_user in conflicts.items() if set_by_user]:
         raise UsageError(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlperf_suite.benchmarks.catalog import BENCHMARKS, runnable
+from mlperf_suite.benchmarks.catalog import runnable
 from mlperf_suite.features.endpoints.curve.curve_kind import CurveKey
 from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
     CLIENT_MODELS,
@@ -19,7 +19,7 @@ from mlperf_suite.features.endpoints.official_client_results.client_benchmarks i
 from mlperf_suite.features.endpoints.options import by_official_client, series_of
 from mlperf_suite.features.endpoints.rules.client_rules import is_of_accuracy, rules_of_a_run
 from mlperf_suite.plugin.baseline_gate import baselines_of
-from mlperf_suite.plugin.cases import REGRESSION, Case, MetricCase, is_by_name, parametrize
+from mlperf_suite.plugin.cases import REGRESSION, Case, MetricCase, case_of, is_by_name, parametrize
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.outcomes import MetricChange, make
 from mlperf_suite.session.run_kind import NoCase
@@ -67,13 +67,8 @@ def _client_cases(config: pytest.Config) -> list[Any]:
         for name in CLIENT_SCENARIOS
         if client_benchmark(benchmark.id, name) is not None
     ]
-    return [_client_case(ClientCase(key, rule.name)) for key in keys for rule in rules_of_a_run()]
-
-
-def _client_case(case: ClientCase) -> Any:
-    benchmark, scenario = BENCHMARKS[case.key.benchmark], case.key.scenario.lower()
-    marks = [getattr(pytest.mark, name) for name in (benchmark.category, scenario, case.mode)]
-    return pytest.param(case, marks=marks, id=f"{benchmark.id}-{scenario}-{case.rule}")
+    cases = [ClientCase(key, rule.name) for key in keys for rule in rules_of_a_run()]
+    return [case_of(of, of.key.scenario.lower(), of.rule, mode=of.mode) for of in cases]
 
 
 def _curves(config: pytest.Config) -> Sequence[Any]:

@@ -30,7 +30,6 @@ _MULTI_STREAM_PERCENTILE = 0.99
 """LoadGen adds an estimate at this percentile to a SingleStream run's words."""
 _MAX_PERCENTILE, _MAX_QUERIES = 0.999, 10**8
 """What is beyond is no run's: the binomial distribution would take minutes, or exceed a float."""
-_SUCCESSFUL = " * Run successful."
 _UNSUCCESSFUL = re.compile(
     r" \* Run unsuccessful\.  \* Processed (\d{1,19}) queries\.  \* Would need to run at least "
     r"(\d{1,19}) more queries,  with the run being successful if every additional  query were "
@@ -168,7 +167,7 @@ def _stop(run: RunFacts, family: LatencyKeys, text: str, percentile: float) -> t
     over = _count_over(latencies(run, family), count, limit)
     least, most = (queries_needed(int(bound), percentile) for bound in (over.low, over.high))
     words = f"{over.low:,.0f} to {over.high:,.0f} of {count:,} over {limit:,} ns, {text!r}"
-    if text == _SUCCESSFUL:
+    if text == " * Run successful.":
         return (words if count < least else ""), True
     numbers = _UNSUCCESSFUL.fullmatch(text)
     ok = numbers is not None and int(numbers[1]) == count < most

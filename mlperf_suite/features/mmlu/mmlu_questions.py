@@ -70,7 +70,6 @@ PUBLISHED_SCORES: Mapping[str, tuple[float, str]] = {
 EMBEDDED_MMLU = Path(__file__).parent / "mmlu.jsonl"
 Split = Literal["dev", "test"]
 _SPLITS: tuple[Split, ...] = ("dev", "test")
-_HEADER = "question"
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +215,7 @@ def _csv_questions(path: Path) -> Iterator[Question]:
                 row = next(rows, None)
                 if row is None:
                     return
-                if row and not (rows.line_num == 1 and row[0] == _HEADER):
+                if row and not (rows.line_num == 1 and row[0] == "question"):
                     yield _question_of_csv(row, place)
     except csv.Error as error:
         raise DatasetError(f"--mmlu-data {place}: not a CSV row: {error}") from error

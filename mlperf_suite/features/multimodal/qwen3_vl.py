@@ -48,7 +48,6 @@ from mlperf_suite.random_models import RANDOM_BLIP2
 from mlperf_suite.scorers.scorer import GEN_NUM, Answer, Score, Scores, token_figures
 
 UNREADABLE = "unreadable_answers"
-_SEPARATOR = " > "
 _MAX_TEXT_LENGTH = 1_000_000
 """A longer answer is not read: its category would have more levels than all the references."""
 
@@ -102,7 +101,7 @@ def levels_of(text: str, reference: str, *, strips: bool) -> tuple[int, int, int
 
 
 def _levels(category: str) -> list[str]:
-    return [level.strip() for level in category.split(_SEPARATOR)]
+    return [level.strip() for level in category.split(" > ")]
 
 
 def category_of(text: str) -> str | None:

@@ -8,16 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
+from mlperf_suite.loadgen.load_plan import ScenarioKey
 from mlperf_suite.session.loadgen_kind import needs_offline, offline_run
-from mlperf_suite.session.run_kind import (
-    BenchmarkAndScenario,
-    Maker,
-    NoCase,
-    OfOnePart,
-    Selection,
-    Step,
-    StepKey,
-)
+from mlperf_suite.session.run_kind import Maker, NoCase, OfOnePart, Selection, Step, StepKey
 from mlperf_suite.session.timing.estimate import AFTER_RUN_S, Estimator
 
 if TYPE_CHECKING:
@@ -32,17 +25,11 @@ SEARCH = NoCase(("rate search", "rate searches"), "no --find-peak-qps")
 
 
 @dataclass(frozen=True, slots=True)
-class SearchKey:
+class SearchKey(ScenarioKey):
     """The search for the highest valid rate of one scenario."""
 
-    benchmark: str
-    scenario: str
     kind: ClassVar[str] = "peak search"
     mode: ClassVar[Mode] = "performance"
-
-    @property
-    def benchmark_and_scenario(self) -> BenchmarkAndScenario:
-        return self.benchmark, self.scenario
 
     def __str__(self) -> str:
         return f"{self.benchmark} {self.scenario} peak search"

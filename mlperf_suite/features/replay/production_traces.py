@@ -33,7 +33,6 @@ _Whole = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _INPUT = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")
 _OUTPUT = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")
 """Each by its name and by the one that it had in conventions before 1.27."""
-_OPERATION = "gen_ai.operation.name"
 _GENERATING = ("chat", "text_completion", "generate_content")
 """Operations of a model. Spans of agents repeat the tokens of the calls within them."""
 
@@ -209,7 +208,7 @@ def _spans(path: Path) -> Iterator[TraceRequest]:
 def _span_request(where: str, span: _Span) -> Iterator[TraceRequest]:
     """The request of a span of a model; nothing for any other span."""
     values = {attribute.key: attribute.value for attribute in span.attributes or ()}
-    operation = values.get(_OPERATION)
+    operation = values.get("gen_ai.operation.name")
     if isinstance(operation, dict) and operation.get("stringValue") not in _GENERATING:
         return
     lengths = [next((values[n] for n in names if n in values), None) for names in (_INPUT, _OUTPUT)]

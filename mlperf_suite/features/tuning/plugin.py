@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from mlperf_suite.features.tuning.tuning_result import TuningResult
 
 _FOLDER = "tuning"
-_NOT_OF_RUNS = ("results_dir",)
 _NO_TUNING = NoCase(("tuning", "tunings"), "no -m tune")
 
 
@@ -86,7 +85,7 @@ def _options_of_runs(config: pytest.Config) -> list[str]:
         words.append(f"--suite-config={file}")
     for spec in OPTIONS:
         given = config.getoption(spec.dest)
-        if spec.dest in _NOT_OF_RUNS or given is None:
+        if spec.dest == "results_dir" or given is None:
             continue
         if spec.switch:
             words += [spec.flag] if given == "true" else []

@@ -51,7 +51,6 @@ _FLAGS, _PORT = "{flags}", "{port}"
 _OF_A_SHELL = re.compile(r"\|\|?|&&?|;|&?\d?[<>].*")
 """A word that only a shell takes for something else than an argument."""
 _VARIABLE = re.compile(r"\w+=")
-_READY_PATHS = ("/v1/models", "/health")
 
 
 class ServerFailureError(Exception):
@@ -162,7 +161,7 @@ class _Server:
         key = os.environ.get("API_KEY")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        for path in _READY_PATHS:
+        for path in ("/v1/models", "/health"):
             request = urllib.request.Request(self.url + path, headers=headers)  # noqa: S310
             with (
                 # What answers need not speak HTTP.

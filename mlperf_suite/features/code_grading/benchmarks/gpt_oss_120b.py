@@ -134,7 +134,6 @@ def program(text: str) -> str | None:
 
 
 _SAMPLES, _ACCURACY_SAMPLES, _GPQA_SAMPLES = 6_396, 4_395, 990
-_ROUNDS = ("v6.0", "v6.1")
 _REFERENCE = ReferenceAccuracy(
     # The checker's upper limit on tokens, 1.1 times 9,999, is a placeholder, not a measurement.
     (at_least("exact_match", 83.13),),
@@ -231,7 +230,7 @@ GPT_OSS_120B = Benchmark(
         server("gpt-oss-120b", 3000, 80),
         interactive("gpt-oss-120b-interactive", 2000, 15),
     ),
-    _ROUNDS,
+    ("v6.0", "v6.1"),
     # The ids of <|return|>, <|endoftext|> and <|call|>.
     (200002, 199999, 200012),
     _REFERENCE,

@@ -54,7 +54,6 @@ OPEN_ORCA, GSM8K, MBXP = "OpenOrca", "GSM8K", "MBXP"
 MBXP_LANGUAGES = ("cpp", "python", "php", "javascript", "ruby", "typescript")
 """The official script leaves programs in other languages out of the figure."""
 _ANSWER = "The answer is"
-_NEXT_QUESTION = "\nQ:"
 _NUMBER = re.compile(r"(-?(?:[\d,]*+\.\d+|(?:,*+\d++)++))|,++")
 """A number, possibly negative, with commas for thousands and decimals; or commas without one.
 
@@ -132,7 +131,7 @@ def is_right_number(text: str, reference: str) -> bool:
 
     Ignores text after a next question that the model made up.
     """
-    number = final_number(text.split(_NEXT_QUESTION, maxsplit=1)[0]).replace(",", "")
+    number = final_number(text.split("\nQ:", maxsplit=1)[0]).replace(",", "")
     try:
         return float(number) == float(reference)
     except ValueError:

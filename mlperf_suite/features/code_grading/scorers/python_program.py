@@ -68,7 +68,6 @@ _WITHOUT: dict[ModuleType, tuple[str, ...]] = {
 }
 """What both graders set to None. It only keeps verdicts equal; the sandbox provides the
 protection."""
-_WITHOUT_MODULES = ("ipdb", "joblib", "resource", "psutil", "tkinter")
 
 
 class TimeoutException(Exception):  # noqa: N818  # its name can be seen by the program
@@ -249,7 +248,7 @@ def _restrict() -> None:
     for module, names in _WITHOUT.items():
         for name in names:
             setattr(module, name, None)
-    for name in _WITHOUT_MODULES:
+    for name in ("ipdb", "joblib", "resource", "psutil", "tkinter"):
         sys.modules[name] = None  # type: ignore[assignment]
 
 

@@ -11,15 +11,8 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import CURVE, LOADGEN
 from mlperf_suite.features.endpoints.client_kind import name_client
 from mlperf_suite.features.endpoints.options import by_official_client
-from mlperf_suite.session.run_kind import (
-    BenchmarkAndScenario,
-    Maker,
-    NoCase,
-    OfOnePart,
-    Selection,
-    Step,
-    StepKey,
-)
+from mlperf_suite.loadgen.load_plan import ScenarioKey
+from mlperf_suite.session.run_kind import Maker, NoCase, OfOnePart, Selection, Step, StepKey
 
 if TYPE_CHECKING:
     from mlperf_suite.features.endpoints.curve.curve_figures import CurveRecord
@@ -30,17 +23,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class CurveKey:
+class CurveKey(ScenarioKey):
     """A benchmark's curve over fixed concurrencies."""
 
-    benchmark: str
     scenario: str = CURVE
     kind: ClassVar[str] = "curve"
     mode: ClassVar[Mode] = "performance"
-
-    @property
-    def benchmark_and_scenario(self) -> BenchmarkAndScenario:
-        return self.benchmark, self.scenario
 
     def __str__(self) -> str:
         return f"{self.benchmark} curve"

@@ -14,6 +14,7 @@ from typing import ClassVar
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import find_benchmark
 from mlperf_suite.benchmarks.definition import Category, ExpectedScore, at_least
+from mlperf_suite.loadgen.load_plan import ScenarioKey
 
 CLIENT_MODELS = (
     *("wan-2.2-t2v-a14b", "qwen3-vl-235b-a22b", "qwen3.6-27b", "llama3.1-8b"),
@@ -35,17 +36,11 @@ CLIENT_SCENARIOS = ("Offline", "Server", "Interactive")
 
 
 @dataclass(frozen=True, slots=True)
-class ClientRunKey:
+class ClientRunKey(ScenarioKey):
     """One scenario of a benchmark, by their names, as a session runs it with the client."""
 
-    benchmark: str
-    scenario: str
     kind: ClassVar[str] = "official client"
     mode: ClassVar[Mode] = "performance"
-
-    @property
-    def benchmark_and_scenario(self) -> tuple[str, str]:
-        return self.benchmark, self.scenario
 
     def __str__(self) -> str:
         return f"{self.benchmark} {self.scenario} with the official client"
