@@ -2,21 +2,18 @@
 
 import dataclasses
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_tests.loadgen.made_plans import plan_of, run, stand_in
 from meta_tests.made_lives import made_marks, made_timeline
-from meta_tests.made_runs import MadeRun, detail_entries, line
+from meta_tests.made_runs import detail_entries, line
 from meta_tests.reports.outputs import reports_of, terminal_text
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.loadgen.load_plan import Shortened
 from mlperf_suite.loadgen.logs import DetailLog, parse_detail
 from mlperf_suite.loadgen.timeline import Timeline
 from mlperf_suite.plugin.ci_reports import metrics
@@ -238,24 +235,6 @@ def test_early_stopping_stands_beside_the_90th_percentile_and_in_words() -> None
         assert f"LoadGen says INVALID: {reason}" in text
         assert "Early stopping of TPOT at p99: Run unsuccessful. Processed 80 queries." in text
     assert metrics(summary, "performance")["tpot_more_queries"] == 379
-
-
-def test_a_real_loadgen_run_has_the_estimates(tmp_path: Path) -> None:
-    plan = plan_of(LLAMA3_1_8B_EDGE, "SingleStream", "performance", shortened=Shortened(100, 64))
-    engine = stand_in(rest_s=0.005)
-    loaded = run(plan, engine, tmp_path)
-    engine.close()
-    detail = loaded.logs.detail
-    figures = performance_figures(
-        SINGLE_STREAM, detail, loaded.elapsed_s, loaded.tokens, loaded.timeline
-    )
-    assert figures.early_stopping is not None and loaded.timeline is not None
-    estimates = figures.early_stopping.estimates_ms
-    assert estimates["ttft"] == detail["early_stopping_latency_ss"] / 1e6
-    assert estimates["latency"] in [round(value, 3) for value in loaded.timeline.latency_ms]
-    # The keys that these tests make up are those of the run that LoadGen made.
-    made_up = MadeRun(LLAMA3_1_8B_EDGE, SINGLE_STREAM, "performance").entries
-    assert {key for key in made_up if key.startswith("early_stopping_")} <= set(detail.values)
 
 
 # Goodput
