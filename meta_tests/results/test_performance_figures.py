@@ -240,25 +240,6 @@ def test_early_stopping_stands_beside_the_90th_percentile_and_in_words() -> None
 # Goodput
 
 LIMITS = {"ttft": 100, "tpot": 10}
-requests = st.lists(
-    st.tuples(st.integers(0, 200), st.integers(0, 400), st.integers(0, 40)), min_size=1, max_size=50
-)
-
-
-@given(requests)
-def test_a_request_counts_only_within_both_limits(rows: list[tuple[int, int, int]]) -> None:
-    """TTFT, time of the later tokens in ms, tokens."""
-    issued = [7.0 * row for row in range(len(rows))]
-    first = [at + ttft for at, (ttft, _, _) in zip(issued, rows, strict=True)]
-    end = [at + rest for at, (_, rest, _) in zip(first, rows, strict=True)]
-    good = goodput(Timeline(issued, first, end, [n for *_, n in rows]), LIMITS, 4.0)
-    assert good is not None
-    late = [ttft > 100 for ttft, _, _ in rows]
-    slow = [n > 1 and rest / (n - 1) > 10 for _, rest, n in rows]
-    assert (good.beyond_ttft, good.beyond_tpot) == (sum(late), sum(slow))
-    assert good.within == sum(not one and not two for one, two in zip(late, slow, strict=True))
-    assert good.samples_per_sec == pytest.approx(4 * good.share, abs=1e-5)
-    assert (good.share == 1) == ("100.0% of" in goodput_words(good))
 
 
 def test_goodput_needs_limits_and_the_times_of_all_requests() -> None:
@@ -272,6 +253,13 @@ def test_goodput_needs_limits_and_the_times_of_all_requests() -> None:
     good = goodput(whole, {"latency": 10}, 4.0)
     assert good is not None
     assert (good.within, good.beyond_latency, good.latency_limit_ms) == (1, 1, 10)
+    # At both limits, beyond one, beyond the other, beyond both, and one token whose rest is none.
+    ttft_ms, rest_ms, tokens = [100.0, 101, 100, 101, 9], [20.0, 20, 21, 21, 99], [3, 3, 3, 3, 1]
+    ended_ms = [first + rest for first, rest in zip(ttft_ms, rest_ms, strict=True)]
+    both = goodput(Timeline([0.0] * 5, ttft_ms, ended_ms, tokens), LIMITS, 4.0)
+    assert both is not None
+    assert (both.within, both.beyond_ttft, both.beyond_tpot) == (2, 2, 2)
+    assert (both.share, both.samples_per_sec) == (0.4, 1.6)
     assert goodput_words(good) == (
         "2.00 samples/s: 50.0% of 2 requests within the limits; beyond latency 1"
     )

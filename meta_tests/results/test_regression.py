@@ -179,9 +179,6 @@ def test_a_timeline_is_read_as_it_was_written(tmp_path: Path) -> None:
     timeline = made_timeline(rows, steps, made_marks(rows, preempted=2))
     write_timeline(tmp_path, timeline)
     assert read_timeline(tmp_path) == timeline
-    assert timeline.ttft_ms == pytest.approx([500.0] * 60)
-    assert timeline.tpot_ms == pytest.approx([375.0] * 60)
-    assert timeline.latency_ms == pytest.approx([2000.0] * 60)
     assert timeline.blocks()["tokens_per_sec"][1:] == pytest.approx([12.0] * 19)
     assert len(timeline.blocks()["ttft_ms"]) == 15
 
