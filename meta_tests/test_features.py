@@ -84,7 +84,7 @@ OFFLINE = (
     # So that the performance run takes the 84 samples once.
     *("--warmup=0", "--offline-target-qps=8.4"),
 )
-STAND_IN = ("-p", "meta_tests.stand_in_plugin")
+STAND_IN = ("-p", "meta_tests.stand_in_plugin", "-p", "meta_tests.reports.undrawn")
 
 
 def test_without_features_a_run_has_the_same_verdicts_and_figures(

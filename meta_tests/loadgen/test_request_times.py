@@ -4,7 +4,6 @@ import dataclasses
 import json
 import tempfile
 import time
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 

@@ -43,7 +43,7 @@ from mlperf_suite.errors import EngineError, RunError, UsageError
 from mlperf_suite.loadgen import runner, sut
 from mlperf_suite.loadgen.load_plan import LIMIT_KEYS, PERFORMANCE_SAMPLES_KEY, LoadPlan, Shortened
 from mlperf_suite.loadgen.runner import LoadRun, Progress, abandoned, check_round, run_loadgen
-from mlperf_suite.loadgen.sut import Sut
+from mlperf_suite.loadgen.sut import Requests, Sut
 
 # Settings
 
@@ -522,3 +522,17 @@ def test_a_run_has_short_turns_of_threads_and_spares_the_collector_what_was_ther
         assert gc.get_freeze_count()
     finally:
         gc.unfreeze()
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**31 - 1)), max_size=9))
+def test_a_query_of_many_samples_has_the_rows_of_as_many_queries(
+    samples: list[tuple[int, int]],
+) -> None:
+    queries = [SimpleNamespace(id=tag, index=index) for tag, index in samples]
+    together, one_by_one = Requests(), Requests()
+    assert together.add(queries, 1.5) == 0
+    assert [one_by_one.add([query], 1.5) for query in queries] == list(range(len(queries)))
+    assert len(together) == len(one_by_one) == len(queries)
+    for name in Requests.__slots__:
+        # As text, in which a time that is not known equals itself.
+        assert str(getattr(together, name)) == str(getattr(one_by_one, name))

@@ -97,7 +97,7 @@ def test_another_ini_that_is_named_is_kept(tmp_path: Path, installed: dict[str, 
 # A user's own test, outside of tests/: the engine, the data set and the runs that it asks for
 
 
-PLUGIN = ("-p", "meta_tests.stand_in_plugin", "--warmup=0")
+PLUGIN = ("-p", "meta_tests.stand_in_plugin", "-p", "meta_tests.reports.undrawn", "--warmup=0")
 SHORT = "--offline-target-qps=8.4"
 """For runs whose length is not asked for: at its own rate, the stand-in would work for 10 s."""
 (EXAMPLE,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/own-tests.md").read_text(), re.S)

@@ -7,19 +7,14 @@ from typing import Any
 import pytest
 
 from meta_tests.reports.kept_run import write_kept
-from meta_tests.reports.outputs import PNG
+from meta_tests.reports.undrawn import draw_nothing
 from mlperf_suite.__main__ import main
 from mlperf_suite.reports import comparison, sections
-from mlperf_suite.reports.sections import Plot
 
 
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plots are empty: drawing them takes most of a report's time."""
-    monkeypatch.setattr(Plot, "figure", lambda *_: None)
-    monkeypatch.setattr(
-        sections, "_drawn", lambda _, kind, **__: b"<svg></svg>" if kind == "svg" else PNG
-    )
+    draw_nothing(monkeypatch.setattr)
     monkeypatch.setattr(
         comparison, "plot_comparison", lambda _, path: sections.save_figure(None, path)
     )

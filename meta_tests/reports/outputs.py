@@ -13,8 +13,6 @@ from mlperf_suite.reports.run_report import run_sections
 from mlperf_suite.reports.terminal import closing_view
 from mlperf_suite.results.schema import Config, Summary
 
-PNG = b"\x89PNG"
-"""How such a file begins."""
 HOSTILE = '<script>alert(1)</script> & "quoted" | `code` </style><img src=x onerror=alert(1)>'
 
 

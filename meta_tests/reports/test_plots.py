@@ -9,7 +9,7 @@ import pytest
 
 from meta_tests.curves import made_curve
 from meta_tests.reports.kept_run import a_timeline, change_summary, results_of
-from meta_tests.reports.outputs import PNG
+from meta_tests.reports.undrawn import PNG
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.loadgen.timeline import EngineLoad, Timeline

@@ -2,21 +2,18 @@
 
 import dataclasses
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_tests.loadgen.made_plans import plan_of, run, stand_in
 from meta_tests.made_lives import made_marks, made_timeline
-from meta_tests.made_runs import MadeRun, detail_entries, line
+from meta_tests.made_runs import detail_entries, line
 from meta_tests.reports.outputs import reports_of, terminal_text
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.loadgen.load_plan import Shortened
 from mlperf_suite.loadgen.logs import DetailLog, parse_detail
 from mlperf_suite.loadgen.timeline import Timeline
 from mlperf_suite.plugin.ci_reports import metrics
@@ -240,46 +237,9 @@ def test_early_stopping_stands_beside_the_90th_percentile_and_in_words() -> None
     assert metrics(summary, "performance")["tpot_more_queries"] == 379
 
 
-def test_a_real_loadgen_run_has_the_estimates(tmp_path: Path) -> None:
-    plan = plan_of(LLAMA3_1_8B_EDGE, "SingleStream", "performance", shortened=Shortened(100, 64))
-    engine = stand_in(rest_s=0.005)
-    loaded = run(plan, engine, tmp_path)
-    engine.close()
-    detail = loaded.logs.detail
-    figures = performance_figures(
-        SINGLE_STREAM, detail, loaded.elapsed_s, loaded.tokens, loaded.timeline
-    )
-    assert figures.early_stopping is not None and loaded.timeline is not None
-    estimates = figures.early_stopping.estimates_ms
-    assert estimates["ttft"] == detail["early_stopping_latency_ss"] / 1e6
-    assert estimates["latency"] in [round(value, 3) for value in loaded.timeline.latency_ms]
-    # The keys that these tests make up are those of the run that LoadGen made.
-    made_up = MadeRun(LLAMA3_1_8B_EDGE, SINGLE_STREAM, "performance").entries
-    assert {key for key in made_up if key.startswith("early_stopping_")} <= set(detail.values)
-
-
 # Goodput
 
 LIMITS = {"ttft": 100, "tpot": 10}
-requests = st.lists(
-    st.tuples(st.integers(0, 200), st.integers(0, 400), st.integers(0, 40)), min_size=1, max_size=50
-)
-
-
-@given(requests)
-def test_a_request_counts_only_within_both_limits(rows: list[tuple[int, int, int]]) -> None:
-    """TTFT, time of the later tokens in ms, tokens."""
-    issued = [7.0 * row for row in range(len(rows))]
-    first = [at + ttft for at, (ttft, _, _) in zip(issued, rows, strict=True)]
-    end = [at + rest for at, (_, rest, _) in zip(first, rows, strict=True)]
-    good = goodput(Timeline(issued, first, end, [n for *_, n in rows]), LIMITS, 4.0)
-    assert good is not None
-    late = [ttft > 100 for ttft, _, _ in rows]
-    slow = [n > 1 and rest / (n - 1) > 10 for _, rest, n in rows]
-    assert (good.beyond_ttft, good.beyond_tpot) == (sum(late), sum(slow))
-    assert good.within == sum(not one and not two for one, two in zip(late, slow, strict=True))
-    assert good.samples_per_sec == pytest.approx(4 * good.share, abs=1e-5)
-    assert (good.share == 1) == ("100.0% of" in goodput_words(good))
 
 
 def test_goodput_needs_limits_and_the_times_of_all_requests() -> None:
@@ -293,6 +253,13 @@ def test_goodput_needs_limits_and_the_times_of_all_requests() -> None:
     good = goodput(whole, {"latency": 10}, 4.0)
     assert good is not None
     assert (good.within, good.beyond_latency, good.latency_limit_ms) == (1, 1, 10)
+    # At both limits, beyond one, beyond the other, beyond both, and one token whose rest is none.
+    ttft_ms, rest_ms, tokens = [100.0, 101, 100, 101, 9], [20.0, 20, 21, 21, 99], [3, 3, 3, 3, 1]
+    ended_ms = [first + rest for first, rest in zip(ttft_ms, rest_ms, strict=True)]
+    both = goodput(Timeline([0.0] * 5, ttft_ms, ended_ms, tokens), LIMITS, 4.0)
+    assert both is not None
+    assert (both.within, both.beyond_ttft, both.beyond_tpot) == (2, 2, 2)
+    assert (both.share, both.samples_per_sec) == (0.4, 1.6)
     assert goodput_words(good) == (
         "2.00 samples/s: 50.0% of 2 requests within the limits; beyond latency 1"
     )

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from meta_tests.reports.undrawn import draw_nothing
 from meta_tests.session.scripted_session import (
     Make,
     ScriptedSession,
-    blank_picture,
     scripted_session,
     shared_tokenizer,
 )
@@ -29,8 +29,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sessions share a tokenizer, and nothing is drawn."""
     monkeypatch.setattr("mlperf_suite.session.inputs.load_tokenizer", shared_tokenizer)
-    monkeypatch.setattr("mlperf_suite.reports.sections.Plot.figure", lambda *_: None)
-    monkeypatch.setattr("mlperf_suite.reports.sections._drawn", blank_picture)
+    draw_nothing(monkeypatch.setattr)
 
 
 @pytest.fixture

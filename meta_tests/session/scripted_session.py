@@ -142,11 +142,6 @@ Make = Callable[..., ScriptedSession]
 shared_tokenizer = cache(load_tokenizer)
 
 
-def blank_picture(figure: object, kind: str, **style: object) -> bytes:
-    """In the place of a plot that would be rendered."""
-    return b"\x89PNG" if kind == "png" else b"<svg></svg>"
-
-
 def few_questions(folder: Path) -> str:
     """MMLU's questions for a session: twelve of two subjects each, which lm-eval reads at once."""
     data = folder / "mmlu"

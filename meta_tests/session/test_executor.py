@@ -56,16 +56,6 @@ def test_what_did_not_load_fails_once_and_is_not_tried_again(make: Make) -> None
     assert session.summary(ACCURACY).meta.reason == "no engine today"
 
 
-def test_a_dead_accuracy_run_keeps_its_performance_run_from_being_made(make: Make) -> None:
-    session = make(ACCURACY, PERFORMANCE, dies_in=str(ACCURACY))
-    assert session.suite.make(PERFORMANCE).failure == f"{ACCURACY}: died as told"
-    again = session.suite.make(ACCURACY)
-    assert (again.ok, again.now) == (False, False)
-    assert session.engines[0].runs == [str(ACCURACY)]
-    meta = session.summary(ACCURACY).meta
-    assert (meta.status, meta.reason) == ("failed", "died as told")
-
-
 @pytest.mark.parametrize(
     ("error", "message"),
     [

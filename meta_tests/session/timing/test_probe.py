@@ -29,12 +29,6 @@ COST = EngineSpeed(0.0004, 0.04, 0.001)
 SECONDS = st.floats(1e-5, 10)
 
 
-@given(a=SECONDS, b=SECONDS)
-def test_a_line_is_found_again(a: float, b: float) -> None:
-    line = fit_step((4, a + 4 * b), (16, a + 16 * b))
-    assert line == (pytest.approx(a, rel=1e-3, abs=1e-6), pytest.approx(b, rel=1e-3, abs=1e-6))
-
-
 @given(few=st.integers(1, 8), more=st.integers(1, 60), few_s=SECONDS, many_s=SECONDS)
 def test_no_cost_is_below_nothing(few: int, more: int, few_s: float, many_s: float) -> None:
     a, b = fit_step((few, few_s), (few + more, many_s))
