@@ -10,11 +10,9 @@ from meta_tests.made_runs import MadeRun
 from meta_tests.tampering.rule_breaks import AGREEMENT, verdict_on
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.features.log_consistency import seeded
 from mlperf_suite.features.log_consistency.releases import RELEASES, fingerprint
 from mlperf_suite.features.log_consistency.schedule import (
     MAX_QUERIES,
-    Schedule,
     ScheduleSettings,
     TooLongError,
     loaded_sets,
@@ -109,29 +107,6 @@ def status_of(rule: str, **entries: object) -> str:
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance", round=ROUNDS["v6.1"])
     run.entries |= {"effective_target_qps": 221.533, **entries}
     return verdict_on(run.facts(), rule).status
-
-
-@pytest.mark.parametrize(
-    ("queries", "samples", "seconds", "status"),
-    [
-        *((1000, 1, seconds, "passed") for seconds in (600, 601, 602)),
-        (1002, 1, 605, "passed"),
-        *((queries, 1, 601, "failed") for queries in (1001, 1002)),
-        *((1000, 1, seconds, "failed") for seconds in (599, 605)),
-        *((1000, samples, 601, "failed") for samples in (0, 7)),
-    ],
-)
-def test_the_duration_lies_between_those_of_the_schedules_of_as_many_queries(
-    monkeypatch: pytest.MonkeyPatch, queries: int, samples: int, seconds: int, status: str
-) -> None:
-    schedules = [
-        Schedule(count, 1, end_s * 10**9, (end_s - 1) * 10**9)
-        for count, end_s in ((1000, 602), (1000, 600), (1002, 605))
-    ]
-    monkeypatch.setattr(seeded, "_schedules", lambda log: schedules)
-    entries = {"generated_query_count": queries, "generated_samples_per_query": samples}
-    duration_ns = seconds * 10**9
-    assert status_of("generated_queries", generated_query_duration=duration_ns, **entries) == status
 
 
 SETS = {10: 133_680, 11: 147_048}

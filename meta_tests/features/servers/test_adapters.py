@@ -114,23 +114,6 @@ def test_answers_that_nobody_waits_for_come_in_few_pieces(kind: str) -> None:
     assert unwaited.get("sampling_params", unwaited)["stream_interval"] > 1
 
 
-@given(token_lists, st.data())
-def test_the_pieces_of_a_completion_are_put_together(
-    tokens: list[int], data: st.DataObject
-) -> None:
-    cut = data.draw(st.integers(0, len(tokens)))
-    usage = {"prompt_tokens": 9, "completion_tokens": len(tokens)}
-    pieces = ((tokens[:cut], None), (tokens[cut:], "length"))
-    answer = read(
-        ADAPTERS["vllm"],
-        *({"choices": [{"token_ids": ids, "finish_reason": why}]} for ids, why in pieces),
-        {"choices": [], "usage": usage, "model": "served"},
-    )
-    assert (answer.token_ids, answer.finish_reason) == (tokens, "length")
-    assert (answer.prompt_tokens, answer.completion_tokens) == (9, len(tokens))
-    assert (answer.cached_tokens, answer.model) == (None, "served")
-
-
 def generated(ids: list[int], count: int, finish: str | None = None) -> dict[str, Any]:
     reason = None if finish is None else {"type": finish, "length": count}
     return {"output_ids": ids, "meta_info": {"completion_tokens": count, "finish_reason": reason}}

@@ -310,27 +310,3 @@ def test_a_submitted_audit_is_judged_as_a_run(
     run.entries[key] = value
     write_run(submission / RESULT / "TEST06/performance/run_1", run)
     assert sorted(failures_by_run(tmp_path).get(SERVER, [])) == failures
-
-
-def test_no_damage_to_any_file_raises_or_passes_unseen(tmp_path: Path) -> None:
-    """Of a submission that lacks a scenario, which fails as it is."""
-    root, copy = tmp_path / "tree", tmp_path / "copy"
-    write_submission(root, LLAMA3_1_8B, V6_1, scenarios=("Server",))
-    whole = failures_by_run(root)
-    for place in sorted(path.relative_to(root) for path in root.rglob("*") if path.is_file()):
-        for kind in ("gone", "folder", "noise", "link", "empty"):
-            shutil.rmtree(copy, ignore_errors=True)
-            shutil.copytree(root, copy)
-            file = copy / place
-            file.unlink()
-            if kind == "folder":
-                file.mkdir()
-            elif kind == "link":
-                file.symlink_to(file.name)
-            elif kind != "gone":
-                file.write_bytes(b"\0\xff{noise" if kind == "noise" else b"")
-            unread = file.name in (
-                "user.conf",
-                "README.md",
-            ) or "accuracy/mlperf_log_summary" in str(file)
-            assert (failures_by_run(copy) == whole) == (unread and kind == "noise"), (place, kind)
