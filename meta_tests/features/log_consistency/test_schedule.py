@@ -125,6 +125,7 @@ SETS = {10: 133_680, 11: 147_048}
         # At a rate that gives the other number, at one that prints as another, and at none.
         (221.533, SETS[11], 661_010_668_000, "failed"),
         (221.533, SETS[10], 600_007_576_000, "failed"),
+        (221.533, SETS[10], 600_005_000_000, "failed"),
         (221.533, SETS[11] - 1, 661_010_000_000, "failed"),
         # With fewer digits, of 221.5303 and of 221.53.
         (221.53, SETS[10], 600_013_533_665, "passed"),
@@ -135,6 +136,8 @@ SETS = {10: 133_680, 11: 147_048}
 def test_a_rate_of_more_digits(rate: float, queries: int, duration_ns: int, status: str) -> None:
     entries = {"generated_query_count": queries, "generated_query_duration": duration_ns}
     assert status_of("generated_queries", effective_target_qps=rate, **entries) == status
+    entries["generated_samples_per_query"] = 7
+    assert status_of("generated_queries", effective_target_qps=rate, **entries) == "failed"
 
 
 @pytest.mark.parametrize(
