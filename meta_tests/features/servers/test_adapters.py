@@ -175,6 +175,8 @@ def test_a_servers_words_are_one_short_printable_line(message: object) -> None:
 
 def test_a_server_may_tell_how_long_a_request_waited() -> None:
     usage = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 1}}
+    told = read(ADAPTERS["vllm"], usage)
+    assert (told.prompt_tokens, told.completion_tokens, told.cached_tokens) == (3, 1, None)
     times = {"queue_time_ms": 250.0, "time_to_first_token_ms": 40, "mean_itl_ms": None}
     assert read(ADAPTERS["vllm"], usage | {"metrics": times}).server_s == (0.25, 0.04)
     unusable: list[Any] = [None, [], {}, {"queue_time_ms": 3}, "4 ms"]
