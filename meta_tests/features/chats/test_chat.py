@@ -60,7 +60,12 @@ def test_a_turn_that_takes_too_long_is_ended() -> None:
 
 
 @pytest.mark.parametrize(
-    "first", [delta(content="a"), delta(reasoning="a"), call_piece(0, "", "f")], ids=str
+    "first",
+    [
+        *(delta(**{name: "a"}) for name in ("content", "reasoning", "reasoning_content")),
+        call_piece(0, "", "f"),
+    ],
+    ids=str,
 )
 def test_the_first_token_is_the_first_piece_that_is_not_empty(first: dict[str, Any]) -> None:
     silent = [delta(role="assistant", content="")] * 5
