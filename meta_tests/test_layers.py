@@ -7,14 +7,7 @@ from functools import cache
 
 import pytest
 
-from meta_tests.module_imports import (
-    ORDER,
-    PACKAGE,
-    PLACES,
-    files,
-    imports,
-    layer_of,
-)
+from meta_tests.module_imports import ORDER, PACKAGE, PLACES, files, imports, layer_of
 from mlperf_suite.feature import features
 
 BESIDE = ("fixtures", "tests", "meta_tests", "evidence", "perf", "ci", "scripts")

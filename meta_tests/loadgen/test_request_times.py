@@ -4,6 +4,7 @@ import dataclasses
 import json
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,12 +21,7 @@ from mlperf_suite.errors import RunError
 from mlperf_suite.loadgen import clock_watch, runner
 from mlperf_suite.loadgen.clock_watch import ClockFigures, ClockWatch, clock_faults
 from mlperf_suite.loadgen.logs import DETAIL, RunLogs, read_logs
-from mlperf_suite.loadgen.timeline import (
-    TIMELINE_JSON,
-    Timeline,
-    read_timeline,
-    write_timeline,
-)
+from mlperf_suite.loadgen.timeline import TIMELINE_JSON, Timeline, read_timeline, write_timeline
 
 _MS = st.integers(0, 10**9).map(lambda micro: micro / 1000)
 _ROWS = st.lists(st.tuples(_MS, _MS, _MS, st.integers(0, 3000)), min_size=1, max_size=40)

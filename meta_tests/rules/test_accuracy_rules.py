@@ -9,11 +9,7 @@ import pytest
 from meta_tests.made_runs import MadeRun, every_scenario
 from meta_tests.tampering.rule_breaks import not_passed, verdict_on
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.definition import (
-    Benchmark,
-    ExpectedScore,
-    ReferenceAccuracy,
-)
+from mlperf_suite.benchmarks.definition import Benchmark, ExpectedScore, ReferenceAccuracy
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.features.code_grading.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.features.multimodal.qwen3_vl import QWEN3_VL

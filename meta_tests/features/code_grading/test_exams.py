@@ -1,10 +1,6 @@
 """The answer at the end of a text, against what the official parsers found in these texts."""
 
-import re
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mlperf_suite.features.code_grading.benchmarks import deepseek_r1
 from mlperf_suite.features.code_grading.scorers.exams import (
@@ -40,20 +36,6 @@ from mlperf_suite.features.code_grading.scorers.exams import (
 def test_the_letter_that_is_chosen(text: str, of_four: str | None, of_ten: str | None) -> None:
     assert deepseek_r1.choice(text, "D") == of_four
     assert deepseek_r1.choice(text, "J") == of_ten
-
-
-@given(
-    st.lists(
-        st.sampled_from(
-            ["ANSWER", "final", " ", "\n", ":", "=", "(", ")", "A", "d", "e", "_", "\u0131", "x."]
-        ),
-        max_size=10,
-    ).map("".join)
-)
-def test_letters_are_those_of_the_official_pattern(text: str) -> None:
-    official = r"\b(?:ANSWER|FINAL\s*ANSWER)\b\s*[:=]?\s*(?:\(?\s*([A-D])\s*\)?)(?:\s*$|[^A-Za-z])"
-    letters = re.findall(official, text, re.IGNORECASE)
-    assert letter_after_answer(text, "D") == (letters[-1].upper() if letters else None)
 
 
 def test_a_long_run_of_spaces_is_read_once() -> None:

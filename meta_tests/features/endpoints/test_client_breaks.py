@@ -41,6 +41,7 @@ from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.rules.registry import rules_of
 from mlperf_suite.rules.verdict import Verdict
 
+pytestmark = pytest.mark.usefixtures("yaml_once")
 PREFIX = "client_"
 RESULTS = "closed/Someone/results/box"
 _OF_SERVERS = ("llama3.1-8b", "gpt-oss-120b", "deepseek-r1", "qwen3-vl-235b-a22b")

@@ -1,7 +1,6 @@
 """Sessions with --client inference-endpoint, on a stand-in client and a stand-in server."""
 
 import json
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 from meta_tests.client_stand_in import write_client
 from meta_tests.servers.options import StandIn
 from meta_tests.servers.stand_in_server import RunningStandIn, stand_in_server
-from meta_tests.suite_runs import SuiteRun, run_suite, start_suite, wait_until
+from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.errors import UsageError
@@ -215,18 +214,6 @@ def test_a_client_that_dies_fails_the_session_in_one_line(
     assert (folder / "client.log").exists()
     meta = summary_in(folder)["meta"]
     assert (meta["status"], reason in meta["reason"]) == ("failed", True)
-
-
-def test_ctrl_c_keeps_what_is_there(tmp_path: Path, server: RunningStandIn) -> None:
-    write_client(tmp_path / "client", "interrupts")
-    arguments, made = words(tmp_path, server.url, *SERVER)
-    running = start_suite(tmp_path / "results", *arguments, **made)
-    wait_until(lambda: bool([*(tmp_path / "results").glob("*-client/waiting")]), running)
-    running.send_signal(signal.SIGINT)
-    running.wait(300)
-    folder = folder_of(tmp_path, "server")
-    assert (folder / "report" / "saved").read_text() == "partial"
-    assert summary_in(folder)["meta"]["status"] == "failed"
 
 
 @pytest.mark.parametrize(("selection", "version"), [(SERVER, ""), (SERIES, "0.2.0")])

@@ -21,6 +21,7 @@ from mlperf_suite.features.endpoints.rules.agentic_rules import _swe_bench_setti
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.rules.registry import rules_of
 
+pytestmark = pytest.mark.usefixtures("yaml_once")
 PREFIX = "package_"
 Honest = Callable[[bool, str], tuple[Path, Path]]
 

@@ -10,8 +10,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mlperf_suite.energy import Counter, MeterReader, Recording, Series, UnmeasuredError
 from mlperf_suite.features.energy.energy_figures import joules_by, trace_of
@@ -153,18 +151,6 @@ def test_a_steady_counter_is_its_power_times_the_time() -> None:
     times = [98.9 + i * 0.2 for i in range(70)]
     drawn = [100 * at + 200 * min(max(at - 100.0, 0.0), 10.0) for at in times]
     assert joules(series(drawn, times)) == pytest.approx(3000, rel=0.02)
-
-
-@given(start=st.floats(0, 9_999), watts=st.lists(st.floats(1, 900), min_size=6, max_size=40))
-def test_a_counter_that_begins_again_is_the_counter_that_does_not(
-    start: float, watts: list[float]
-) -> None:
-    times = [99.0 + 2.0 * i for i in range(len(watts) + 1)]
-    steady = list(itertools.accumulate((w * 2.0 for w in watts), initial=start))
-    wrapped = series([value % 10_000 for value in steady], times, range_j=10_000.0)
-    straight = series(steady, times)
-    end = times[-1]
-    assert joules(wrapped, end=end) == pytest.approx(joules(straight, end=end), rel=1e-6)
 
 
 def test_a_counter_that_was_reset_is_known_from_one_that_began_again() -> None:

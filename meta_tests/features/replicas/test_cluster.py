@@ -242,11 +242,8 @@ def test_settings_are_compared_on_the_replicas_own_node(nodes: LocalNodes, load:
 def test_a_plan_shows_the_placement_and_starts_no_replica(
     nodes: LocalNodes, tmp_path: Path
 ) -> None:
-    run = run_suite(
-        *(tmp_path, "-p", "meta_tests.stand_in_plugin", "--plan", "-m", "offline and datacenter"),
-        *("--ray", nodes.address, "--replicas", "1"),
-        **nodes.variables,
-    )
+    words = ("--plan", "-m", "offline and datacenter", "--ray", nodes.address, "--replicas=1")
+    run = run_suite(tmp_path, "-p", "meta_tests.stand_in_plugin", *words, **nodes.variables)
     assert run.exit_code == 0, run.output
     lines = [line.split() for line in run.output.splitlines()]
     start = lines.index(["placement:", "1", "replica", "on", "1", "node"])

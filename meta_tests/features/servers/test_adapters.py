@@ -114,23 +114,6 @@ def test_answers_that_nobody_waits_for_come_in_few_pieces(kind: str) -> None:
     assert unwaited.get("sampling_params", unwaited)["stream_interval"] > 1
 
 
-@given(token_lists, st.data())
-def test_the_pieces_of_a_completion_are_put_together(
-    tokens: list[int], data: st.DataObject
-) -> None:
-    cut = data.draw(st.integers(0, len(tokens)))
-    usage = {"prompt_tokens": 9, "completion_tokens": len(tokens)}
-    pieces = ((tokens[:cut], None), (tokens[cut:], "length"))
-    answer = read(
-        ADAPTERS["vllm"],
-        *({"choices": [{"token_ids": ids, "finish_reason": why}]} for ids, why in pieces),
-        {"choices": [], "usage": usage, "model": "served"},
-    )
-    assert (answer.token_ids, answer.finish_reason) == (tokens, "length")
-    assert (answer.prompt_tokens, answer.completion_tokens) == (9, len(tokens))
-    assert (answer.cached_tokens, answer.model) == (None, "served")
-
-
 def generated(ids: list[int], count: int, finish: str | None = None) -> dict[str, Any]:
     reason = None if finish is None else {"type": finish, "length": count}
     return {"output_ids": ids, "meta_info": {"completion_tokens": count, "finish_reason": reason}}
@@ -192,6 +175,8 @@ def test_a_servers_words_are_one_short_printable_line(message: object) -> None:
 
 def test_a_server_may_tell_how_long_a_request_waited() -> None:
     usage = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 1}}
+    told = read(ADAPTERS["vllm"], usage)
+    assert (told.prompt_tokens, told.completion_tokens, told.cached_tokens) == (3, 1, None)
     times = {"queue_time_ms": 250.0, "time_to_first_token_ms": 40, "mean_itl_ms": None}
     assert read(ADAPTERS["vllm"], usage | {"metrics": times}).server_s == (0.25, 0.04)
     unusable: list[Any] = [None, [], {}, {"queue_time_ms": 3}, "4 ms"]

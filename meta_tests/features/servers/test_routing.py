@@ -53,14 +53,6 @@ def test_tokens_are_what_is_shared_and_not_requests() -> None:
         assert sorted(endpoint.requests for endpoint in figures_of(engine)) == [1, 10]
 
 
-def test_more_than_the_servers_may_have_at_once_is_held_and_answered() -> None:
-    server = StandIn(first_token_s=0.02)
-    with engine_of(server, server, routing="round-robin", requests=4) as engine:
-        result = generate_all(engine, [[n] for n in range(50)], GENERATION)
-        assert [len(ids) for ids in result.token_ids] == [8] * 50
-        assert sum(endpoint.requests for endpoint in figures_of(engine)) == 50
-
-
 def client_of(*servers: StandIn, requests: int = 2) -> ClientFigures:
     """The client's figures of twice as many requests as all servers get at once, and two."""
     with engine_of(*servers, requests=requests) as engine:

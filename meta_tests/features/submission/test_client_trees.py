@@ -23,6 +23,7 @@ from mlperf_suite.loadgen.logs import DETAIL
 from mlperf_suite.results.schema import Meta, Summary
 from mlperf_suite.rules.registry import rules_of
 
+pytestmark = pytest.mark.usefixtures("yaml_once")
 V6_1 = ROUNDS["v6.1"]
 
 

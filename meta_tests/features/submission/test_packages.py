@@ -33,6 +33,7 @@ from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import Summary
 
+pytestmark = pytest.mark.usefixtures("yaml_once")
 Capture = pytest.CaptureFixture[str]
 NEEDED = re.compile(r"(?!tensor|data_par|cooling|accelerator|host_processors|tdp|method)\w+ = ")
 """A line of submission.toml that no package can do without."""

@@ -1,6 +1,7 @@
 """Judging submissions that are damaged: the rules that see it, and nothing that raises."""
 
 import json
+import math
 import re
 import shutil
 from collections.abc import Callable
@@ -21,13 +22,17 @@ from meta_tests.judging.trees import (
     independent_failures,
     verdict_lines,
 )
-from meta_tests.made_runs import MadeRun, write_run, write_submission
+from meta_tests.made_runs import MadeRun, system_fields, write_run, write_submission
 from meta_tests.tampering.edits import at, bytes_edited, removed, replaced, text_edited
 from meta_tests.tampering.member_changes import GONE, change_file
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.features.submission_check.submission_rules import (
+    SYSTEM_FIELDS_OF_A_NETWORK,
+    missing_system_fields,
+)
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
 
@@ -323,26 +328,39 @@ def test_a_submitted_audit_is_judged_as_a_run(
     assert sorted(failures_by_run(tmp_path).get(SERVER, [])) == failures
 
 
-def test_no_damage_to_any_file_raises_or_passes_unseen(tmp_path: Path) -> None:
-    """Of a submission that lacks a scenario, which fails as it is."""
-    root, copy = tmp_path / "tree", tmp_path / "copy"
-    write_submission(root, LLAMA3_1_8B, V6_1, scenarios=("Server",))
-    whole = failures_by_run(root)
-    files = [path for path in root.rglob("*") if path.is_file() and path.parent.name != "src"]
-    for place in sorted(path.relative_to(root) for path in files):
-        for kind in ("gone", "folder", "noise", "link", "empty"):
-            shutil.rmtree(copy, ignore_errors=True)
-            shutil.copytree(root, copy)
-            file = copy / place
-            file.unlink()
-            if kind == "folder":
-                file.mkdir()
-            elif kind == "link":
-                file.symlink_to(file.name)
-            elif kind != "gone":
-                file.write_bytes(b"\0\xff{noise" if kind == "noise" else b"")
-            unread = file.name in (
-                "user.conf",
-                "README.md",
-            ) or "accuracy/mlperf_log_summary" in str(file)
-            assert (failures_by_run(copy) == whole) == (unread and kind == "noise"), (place, kind)
+# What a description of a system must say where it counts, or speaks of a network
+
+
+@pytest.mark.parametrize("name", ["number_of_nodes", "accelerators_per_node"])
+@pytest.mark.parametrize("value", ["8", " 8 ", 8, 8.0])
+def test_counts_are_whole_numbers(name: str, value: object) -> None:
+    assert missing_system_fields(system_fields() | {name: value}) == []
+
+
+@pytest.mark.parametrize("name", ["number_of_nodes", "accelerators_per_node"])
+@pytest.mark.parametrize("value", ["8 GPUs", "1 node", "8, 4", "-1", 1.5, True, [8], math.inf])
+def test_counts_in_words_are_wrong(name: str, value: object) -> None:
+    (wrong,) = missing_system_fields(system_fields() | {name: value})
+    assert wrong.startswith(f"{name} ") and "not a whole number of " in wrong
+
+
+def test_a_description_may_say_nothing_of_a_network() -> None:
+    for value in (None, ""):
+        assert missing_system_fields(system_fields() | {"is_network": value}) == []
+
+
+@pytest.mark.parametrize("value", ["false", "true", "no"])
+def test_any_text_asks_for_the_fields_of_a_network(value: str) -> None:
+    described = system_fields() | {"is_network": value}
+    (wrong,) = missing_system_fields(described)
+    assert wrong.startswith(f"is_network {value} without network_type, ")
+    assert all(name in wrong for name in SYSTEM_FIELDS_OF_A_NETWORK)
+    # They must be there, empty or not.
+    assert missing_system_fields(dict.fromkeys(SYSTEM_FIELDS_OF_A_NETWORK, "") | described) == []
+
+
+@pytest.mark.parametrize("value", [False, True, 0, 1, [], {}])
+def test_what_is_no_text_is_wrong_whatever_it_is(value: object) -> None:
+    described = {**system_fields(), **dict.fromkeys(SYSTEM_FIELDS_OF_A_NETWORK, "x")}
+    (wrong,) = missing_system_fields(described | {"is_network": value})
+    assert wrong.startswith("is_network ") and wrong.endswith(" is no text: leave it out")

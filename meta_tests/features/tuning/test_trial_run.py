@@ -175,11 +175,7 @@ def test_a_candidate_that_broke_the_gate_fails_and_no_better_settings_are_an_ans
 
 @pytest.mark.parametrize(
     ("option", "reason"),
-    [
-        ("--minutes 0", "--minutes 0: must be a number above 0 and below 100,000"),
-        ("--hours 1", "unknown: --hours"),
-        ("--minutes '1", "No closing quotation"),
-    ],
+    [("--hours 1", "unknown: --hours"), ("--minutes '1", "No closing quotation")],
 )
 def test_options_that_cannot_be_are_one_line(tmp_path: Path, option: str, reason: str) -> None:
     assert f"--tune: {reason}" in session(tmp_path, "CLAIM = {}", f"--tune={option}", code=1)

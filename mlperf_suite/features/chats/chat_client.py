@@ -27,18 +27,9 @@ from mlperf_suite.engines.protocol import (
 )
 from mlperf_suite.errors import EngineError, UsageError
 from mlperf_suite.features.chats.chat import ChatAnswer, ChatLimits, ChatRequest, Json, chat_body
-from mlperf_suite.features.servers.adapters import (
-    CHAT_COMPLETIONS,
-    AnswerError,
-    error_words,
-)
+from mlperf_suite.features.servers.adapters import CHAT_COMPLETIONS, AnswerError, error_words
 from mlperf_suite.features.servers.config import EndpointConfig, Target
-from mlperf_suite.features.servers.connection import (
-    Connection,
-    Pool,
-    PooledRequest,
-    header_lines,
-)
+from mlperf_suite.features.servers.connection import Connection, Pool, PooledRequest, header_lines
 from mlperf_suite.features.servers.server_facts import ServerFacts, find_server_facts, metrics
 from mlperf_suite.features.servers.streams import Arrivals
 

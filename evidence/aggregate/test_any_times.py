@@ -1,0 +1,28 @@
+"""Percentiles of any times that nodes tell are those of all together."""
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlperf_suite.benchmarks.percentile import SHARES, percentile
+from mlperf_suite.features.aggregate.aggregate import pooled
+
+_TIMES = st.lists(
+    st.lists(st.floats(0, 1e9, allow_nan=False), max_size=60).map(np.asarray),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(_TIMES)
+def test_a_pooled_percentile_is_that_of_all_values_together(times: list[Any]) -> None:
+    """In whatever order the nodes come."""
+    aggregate, values = pooled(times), sorted(value for of in times for value in of)
+    assert aggregate == pooled(times[::-1])
+    if not values:
+        assert aggregate is None
+        return
+    percentiles = {name: percentile(values, share) for name, share in SHARES.items()}
+    assert aggregate == {name: round(value, 6) for name, value in percentiles.items()}
