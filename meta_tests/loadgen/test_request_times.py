@@ -4,7 +4,6 @@ import dataclasses
 import json
 import tempfile
 import time
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -119,20 +118,6 @@ def test_what_never_ends_is_no_timeline(tmp_path: Path, make: Callable[[Path], o
     make(tmp_path / TIMELINE_JSON)
     with within(60):
         assert read_timeline(tmp_path) is None
-
-
-def test_reading_takes_a_few_times_the_memory_of_the_file(tmp_path: Path) -> None:
-    """As Python's numbers, the columns would take ten times that of the arrays."""
-    rows = [(1.5 * number, 11.125, 17.375, 100) for number in range(20_000)]
-    write_timeline(tmp_path, timeline_of_rows(rows))
-    read_timeline(tmp_path)
-    tracemalloc.start()
-    try:
-        assert read_timeline(tmp_path) is not None
-        _, most = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert most < 3.5 * (tmp_path / TIMELINE_JSON).stat().st_size
 
 
 # The watch on the system's clock, by clocks that a test sets; LoadGen keeps the real one
