@@ -196,7 +196,7 @@ def test_a_timeline_that_is_damaged_is_none(tmp_path: Path) -> None:
         damaged.append(content | {name: content[name][:7]})
     parts = content["parts_ms"]
     damaged.append(content | {"parts_ms": parts | {"queue": parts["queue"][:7]}})
-    loads: list[Any] = [{"busy": "much"}, {"steps": None}, {"none": 1}, {"tail": [1]}]
+    loads: list[Any] = [{"busy": "much"}, {"steps": None}, {"tail": [1]}]
     damaged += [content | {"load": load} for load in loads]
     for text in ("", *map(json.dumps, damaged)):
         file.write_text(text)
