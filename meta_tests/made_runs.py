@@ -687,7 +687,7 @@ class MadeRun:
         lines = {key: line(key, value) for key, value in self.entries.items()}
         for block in self.caching:
             times = (SAME if block.kind == "same" else MIX).of(AT_ONCE).effective
-            own = {key: line(key, value) for key, value in (times | block.entries).items()}
+            own = {key: line(key, value) for key, value in {**times, **block.entries}.items()}
             first, *rest = (lines | own).values()
             text = "\n".join([first, *self.broken_lines, *rest])
             answers = AccuracyLog(

@@ -73,7 +73,6 @@ def test_reading_takes_a_few_times_the_memory_of_the_file(
     """As Python's numbers, the columns would take ten times that of the arrays."""
     issued_ms = [1.5 * number for number in range(20_000)]
     first_ms, last_ms = ([at + later for at in issued_ms] for later in (11.125, 28.5))
-    counts = {"prompt_tokens": [10] * 20_000, "preempted": [0] * 20_000}
     parts = {name: [0.5] * 20_000 for name in ("issue", "tokens")}
     timeline = Timeline(
         issued_ms,
@@ -82,7 +81,8 @@ def test_reading_takes_a_few_times_the_memory_of_the_file(
         [100] * 20_000,
         samples=range(20_000),
         parts_ms=parts,
-        **counts,
+        prompt_tokens=[10] * 20_000,
+        preempted=[0] * 20_000,
     )
     write_timeline(tmp_path, timeline)
     read(tmp_path)
