@@ -244,6 +244,13 @@ def test_no_word_in_a_summary_excuses_a_failure(tmp_path: Path, scenario: str) -
         assert all(set(broken[name]) <= set(failures[name]) for name in broken), excuse
 
 
+def test_a_reason_beside_the_log_excuses_no_figure(tmp_path: Path) -> None:
+    txt = write_loose(tmp_path, LLAMA3_1_8B, "Server") / "acc/accuracy.txt"
+    txt.write_text(txt.read_text().replace("'rouge1'", "'another'"))
+    (txt.parent / "rouge.json").write_text(json.dumps({"not_judged": {"rouge1": "no time"}}))
+    assert "accuracy_rouge1" in failures_by_run(tmp_path)["somewhere-acc"]
+
+
 def test_another_model_passes_no_gate_and_has_no_other_tokens(tmp_path: Path) -> None:
     for rouge1, status in ((None, "not judged"), (30.0, "failed")):
         folder = write_loose(tmp_path, LLAMA3_1_8B, "Offline", rouge1=rouge1)

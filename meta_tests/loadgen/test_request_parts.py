@@ -41,6 +41,22 @@ def test_a_run_without_times_is_a_run_all_the_same(tmp_path: Path) -> None:
 
 # What is known of LoadGen's clock
 
+_TIMES = st.lists(st.tuples(st.floats(0, 50), st.floats(0, 2)), min_size=1, max_size=30)
+
+
+@given(_TIMES, st.floats(0, 1e6), st.booleans())
+def test_the_start_of_a_run_is_found_wherever_it_is(
+    rows: list[tuple[float, float]], start: float, scheduled: bool
+) -> None:
+    schedule = np.cumsum([gap for gap, _ in rows])
+    issue_s = start + schedule
+    receipt_s = issue_s + (0.0 if not scheduled else 0.003)
+    answer_s = receipt_s + np.asarray([latency_s for _, latency_s in rows])
+    reported_s = as_reported(answer_s - issue_s)
+    computed_s = issued_by_loadgen(receipt_s, answer_s, reported_s, schedule if scheduled else None)
+    assert computed_s is not None
+    assert computed_s == pytest.approx(issue_s, abs=1e-6)
+
 
 def _a_server(late_s: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, float]]:
     """A schedule's queries received ever later: the schedule, receipts, answers, reported."""

@@ -253,16 +253,14 @@ def test_goodput_needs_limits_and_the_times_of_all_requests() -> None:
     good = goodput(whole, {"latency": 10}, 4.0)
     assert good is not None
     assert (good.within, good.beyond_latency, good.latency_limit_ms) == (1, 1, 10)
-    # At both limits, beyond one, beyond the other, beyond both, and one token whose rest is none.
-    ttft_ms, rest_ms, tokens = [100.0, 101, 100, 101, 9], [20.0, 20, 21, 21, 99], [3, 3, 3, 3, 1]
-    ended_ms = [first + rest for first, rest in zip(ttft_ms, rest_ms, strict=True)]
-    both = goodput(Timeline([0.0] * 5, ttft_ms, ended_ms, tokens), LIMITS, 4.0)
+    # At both limits, beyond one, the other and both, of one token, of two of which one is late.
+    ttft_ms, rest_ms = [100, 101, 100, 101, 9, 9], [20, 20, 21, 21, 99, 11]
+    first_ms = [7.0 + ms for ms in ttft_ms]
+    ended_ms = [first + rest for first, rest in zip(first_ms, rest_ms, strict=True)]
+    both = goodput(Timeline([7.0] * 6, first_ms, ended_ms, [3, 3, 3, 3, 1, 2]), LIMITS, 3.0)
     assert both is not None
-    assert (both.within, both.beyond_ttft, both.beyond_tpot) == (2, 2, 2)
-    assert (both.share, both.samples_per_sec) == (0.4, 1.6)
-    assert goodput_words(good) == (
-        "2.00 samples/s: 50.0% of 2 requests within the limits; beyond latency 1"
-    )
+    assert (both.within, both.beyond_ttft, both.beyond_tpot) == (2, 2, 3)
+    assert both.samples_per_sec == 1
     # Never rounded up.
     nearly = dataclasses.replace(good, requests=10_000, within=9_896, samples_per_sec=None)
     assert goodput_words(nearly).startswith("98.9% of 10,000")
