@@ -37,7 +37,7 @@ ODD = {
     "comments": b": ping\r\n\r\ndata: %s\r\n\r\n",
     "CR": b"data: %s\r\r",
     "one line end": b"data: %s\n",
-    "two lines": b"data: %s\n\n",
+    "two lines": b"data: %s\r\n\r\n",
 }
 
 
@@ -48,7 +48,7 @@ def test_an_odd_but_legal_answer_is_the_same_split_at_every_byte(form: bytes, ki
     usual, exchange = answer_from([sent_by(kind, None)], kind)
     events = [event.replace(b'"choices":[]', b'"choices":null') for event in exchange.events]
     if form == ODD["two lines"]:
-        events = [event.replace(b",", b",\ndata:", 1) for event in events]
+        events = [event.replace(b",", b",\r\ndata:", 1) for event in events]
     first, *later = (form % event for event in (*events, b"[DONE]"))
     odd = EARLY + chunked(b"\xef\xbb\xbf" + first, *later)
     single = [odd[i : i + 1] for i in range(len(odd))]
