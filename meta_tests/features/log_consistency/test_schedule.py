@@ -191,8 +191,9 @@ def test_the_scheduled_rate_is_of_the_queries(queries: int, rate: float, status:
 def test_more_queries_than_can_be_drawn_again_fit_their_rate(
     rule: str, rate: float, scheduled: float | None, status: str
 ) -> None:
-    entries = {"generated_query_count": 18_000_000, "generated_query_duration": 900 * 10**9}
-    entries |= {"result_scheduled_samples_per_sec": scheduled}  # type: ignore[dict-item]
+    entries: dict[str, object] = {"generated_query_count": 18_000_000}
+    entries |= {"generated_query_duration": 900 * 10**9}
+    entries |= {"result_scheduled_samples_per_sec": scheduled}
     entries |= {"effective_target_qps": rate}
     assert status_of(rule, **entries) == status
     assert status_of(rule, **entries | {"effective_min_duration_ms": 900_001}) == "failed"
