@@ -43,7 +43,7 @@ def write_curve(root: Path, model: str = "llama3_1-8b", *, dedicated: bool = Fal
         (folder / "config.yaml").write_text(config)
         if concurrency in (*SCORED, OFFLINE):
             (folder / "accuracy").mkdir()
-            scores = client_scores(SERIES_MODELS[model])
+            scores = client_scores(SERIES_MODELS[model], 100.0 + concurrency)
             write_json(folder / "accuracy/accuracy_results.json", scores)
     return curve
 

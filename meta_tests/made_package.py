@@ -158,7 +158,8 @@ def write_package(root: Path, model: str = "llama3_1-8b", *, dedicated: bool = F
         (folder / "point.yaml").write_text(yaml.safe_dump(point))
         (folder / "config.yaml").write_text(yaml.safe_dump(config))
         if concurrency in (*SCORED, OFFLINE):
-            write_json(folder / "accuracy_results.json", client_scores(SERIES_MODELS[model]))
+            scores = client_scores(SERIES_MODELS[model], 100.0 + concurrency)
+            write_json(folder / "accuracy_results.json", scores)
     return package
 
 

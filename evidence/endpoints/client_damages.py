@@ -46,7 +46,9 @@ from meta_tests.tampering.client_breaks import (
     Break,
     each,
     instead,
+    issued_at,
     later,
+    sent_before,
 )
 from meta_tests.tampering.member_changes import GONE, change_file, scaled, times
 from mlperf_suite.benchmarks.rounds import ROUNDS
@@ -81,12 +83,12 @@ CLIENT_DAMAGES: dict[str, Break] = {
     "true for the count": _damage(SUMMARY, {"n_samples_failed": False}, NO_SUMMARY),
     "NaN tokens/s": _damage(SUMMARY, {"tps": float("nan")}, NO_SUMMARY),
     "infinite TTFT": _damage(SUMMARY, {ES_TTFT: float("inf")}, NO_SUMMARY),
-    "a negative TTFT": _damage(SUMMARY, {ES_TTFT: -1.0}, NO_SUMMARY),
+    "a negative TTFT": _damage(SUMMARY, {ES_TTFT: -1.0}, "ttft_limit distributions"),
     "no state": _damage(SUMMARY, {"state": GONE}, NO_SUMMARY),
     "no accuracy_results.json": _damage(ACCURACY, GONE, f"{NO_SCORES} required_files"),
     "scores that are an object": _damage(ACCURACY, {"accuracy_scores": {}}, NO_SCORES),
     "no scores": _damage(
-        ACCURACY, {"accuracy_scores": []}, NO_SCORES.replace("files_readable ", "")
+        ACCURACY, {"accuracy_scores": []}, "accuracy_samples accuracy_complete accuracy_gate"
     ),
     "no measurements.json": _damage(MEASUREMENTS, GONE, "required_files measurements"),
     "a field of the measurements is empty": _damage(
@@ -119,7 +121,7 @@ CLIENT_DAMAGES: dict[str, Break] = {
     ),
     "no rate": _damage(CONFIG, {f"{LOAD}target_qps": GONE}, "load_pattern config_of_its_run"),
     "another rate than the run's": _damage(
-        CONFIG, {f"{LOAD}target_qps": times(2)}, "config_of_its_run"
+        CONFIG, {f"{LOAD}target_qps": times(2)}, "config_of_its_run window"
     ),
     "a rate too low for the window": _damage(
         CONFIG, {f"{LOAD}target_qps": times(0.5)}, "config_of_its_run window"
@@ -164,7 +166,7 @@ CLIENT_DAMAGES: dict[str, Break] = {
     "half of the data set": _damage(
         SUMMARY,
         {"n_samples_issued": 6684, "n_samples_completed": 6684},
-        "every_request_answered whole_dataset rates distributions",
+        "every_request_answered whole_dataset rates window distributions",
     ),
     "TTFT at its limit": _damage(SUMMARY, {ES_TTFT: 2e9}, "ttft_limit distributions"),
     "TTFT that has no estimate": _damage(SUMMARY, {ES_TTFT: None}, "ttft_limit distributions"),
@@ -316,7 +318,7 @@ CLIENT_DAMAGES: dict[str, Break] = {
     "tracking started earlier": _damage(
         EVENTS,
         instead("session.started", START, at=0),
-        _EVENTS,
+        f"{_EVENTS} salt",
         WITH_EVENTS,
     ),
     "one request was never issued": _damage(EVENTS, instead("sample.issued"), _EVENTS, WITH_EVENTS),
@@ -387,7 +389,7 @@ CLIENT_DAMAGES: dict[str, Break] = {
     "a prompt that was cut": _damage(
         EVENTS,
         each("sample.issued", lambda e, n: [e | {"data": ["PromptData", None, []]} if n else e]),
-        _EVENTS,
+        f"{_EVENTS} whole_dataset",
         WITH_EVENTS,
     ),
     "a salt in each prompt": _damage(
@@ -408,8 +410,14 @@ CLIENT_DAMAGES: dict[str, Break] = {
             "sample.issued",
             lambda e, n: [e | {"data": ["PromptData", None, [1, n % 500, *range(50)]]}],
         ),
-        "salt events_agree",
+        "salt events_agree whole_dataset",
         WITH_EVENTS,
+    ),
+    "requests at equal distances": _damage(
+        EVENTS, issued_at(lambda n: n * 10**6), f"{_EVENTS} issue_times", WITH_EVENTS
+    ),
+    "a tenth of the prompts sent before": _damage(
+        EVENTS, sent_before(640), "warmup_prompts", WITH_EVENTS
     ),
     "a salt in words": _damage(
         EVENTS,

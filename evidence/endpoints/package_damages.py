@@ -385,7 +385,9 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
         POINT, {"runtime_settings.load_pattern": "agentic_inference"}, "points files_agree"
     ),
     "a point twice": _damage(
-        "", _with_copies(("r64", "r064")), "points distributions accuracy_points"
+        "",
+        _with_copies(("r64", "r064")),
+        "points distributions accuracy_points runs_of_their_own",
     ),
     "C_max 32": _damage(
         SYSTEMS,
@@ -538,13 +540,13 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
         {"duration_ns": times(0.5), "tps": times(2), "qps": times(2), "system_tps": times(2)},
         "distributions duration",
     ),
-    "negative tokens": _damage(RUN, {"output_sequence_lengths.total": -1}, "files_readable"),
+    "negative tokens": _damage(RUN, {"output_sequence_lengths.total": -1}, "figures distributions"),
     "NaN tokens/s": _damage(RUN, {"tps": float("nan")}, "files_readable"),
     "a percentile without a number": _damage(RUN, {"tpot/percentiles/high": 1.0}, "figures"),
     "the run of another point": _damage(
         "",
         _with_copies(("r128/result_summary.json", "r256/result_summary.json")),
-        "distributions files_agree",
+        "distributions files_agree runs_of_their_own",
     ),
     "events of another run": _damage(
         "r64/events.jsonl",
@@ -569,7 +571,7 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
             ("r64/accuracy_results.json", "r128/accuracy_results.json"),
             ("r64/accuracy_results.json", "r256/accuracy_results.json"),
         ),
-        "accuracy_points",
+        "accuracy_points runs_of_their_own",
     ),
     "no ROUGE-2": _damage(SCORES, {f"{FIRST}score.rouge2": GONE}, "accuracy_gate"),
     "ROUGE-1 below the gate": _damage(SCORES, {f"{FIRST}score.rouge1": "38.39"}, "accuracy_gate"),

@@ -94,7 +94,8 @@ def test_each_check_of_the_official_checker_has_rules_and_each_rule_a_place() ->
     assert all(rules for _, _, rules in checks)
     named = {rule for _, _, rules in checks for rule in rules}
     client_rules = {rule.name for rule in rules_of("client")}
-    assert client_rules - named == {"client_logs_of_its_own"}
+    of_the_suite = ("logs_of_its_own", "issue_times", "warmup_prompts")
+    assert client_rules - named == {f"{PREFIX}{name}" for name in of_the_suite}
     assert {name for name in named - client_rules if rule_named(name) is None} == set()
 
 

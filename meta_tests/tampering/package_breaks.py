@@ -221,6 +221,10 @@ OF_ONE_TURN = [
         {
             "no docs/": without("../../../docs"),
             "nothing in src/": without("../../../src/server"),
+            "two in src/": _together(
+                lambda c: shutil.copytree(c / "../../../src/server", c / "../../../src/other"),
+                (POINT, {"shared_src": "src/other"}),
+            ),
             "another folder": lambda c: (c / "r64").rename(c / "r65"),
         },
     ),
@@ -237,6 +241,10 @@ OF_ONE_TURN = [
     *_file_breaks(
         POINT,
         ({"shared_src": "src/absent"}, "layout"),
+        *(
+            ({name: "another"}, "benchmark")
+            for name in ("dataset_link", "link_to_model", "model_precision")
+        ),
         ({"shared_docs": "../box-2026/docs"}, "layout"),
         *(
             (change, "files_readable")
@@ -245,7 +253,8 @@ OF_ONE_TURN = [
         # Disclosure
         ({"division": "RDI"}, "files_agree"),
         ({"warmup.requests_completed": 101}, "warmup"),
-        ({"warmup.concurrency": 0}, "warmup"),
+        ({"warmup.requests_completed": 91}, "warmup"),
+        ({"warmup.requests_completed": 92}, ""),
         (_warm_up(duration_s=60.0), "warmup"),
         (_warm_up(), ""),
         ({f"{SEED}scheduler_rng_seed": 42}, "seeds files_agree"),
@@ -259,10 +268,12 @@ OF_ONE_TURN = [
         # The measurement
         ({f"{WINDOW}duration_s": 1199.9}, "duration"),
         ({f"{WINDOW}duration_s": 1200.0}, ""),
+        # Of 1,315.6 s, a fifth of whose requests are outside the window.
+        ({f"{WINDOW}duration_s": 1249.8}, ""),
+        ({f"{WINDOW}duration_s": 1249.9}, "steady_state"),
         ({f"{WINDOW}duration_s": 9999.0}, "duration"),
         ({"steady_state": GONE}, ""),
         ({f"{WINDOW}super_pass_end": 3}, "steady_state"),
-        ({f"{WINDOW}super_pass_end": 3, f"{WINDOW}n_samples": 40_104}, "steady_state"),
         ({"steady_state.state.tpot_p90": "Drifting Up"}, "steady_state"),
         ({"steady_state.window": {}}, "steady_state"),
         ({"steady_state.status": "insufficient_passes"}, "steady_state"),
@@ -276,7 +287,6 @@ OF_ONE_TURN = [
     *_file_breaks("r24/point.yaml", ({f"{WINDOW}duration_s": 600.0}, "")),
     *_file_breaks(
         POINTS,
-        ({"seed_set": "B"}, "seeds"),
         ({"target_cohort": "2026-12-C1"}, "seeds"),
         ({"offline": "none"}, "offline_point"),
     ),
@@ -351,7 +361,6 @@ OF_ONE_TURN = [
         ({"n_samples_issued": 66_841}, "requests"),
         ({"n_samples_issued": 66_841, "n_samples_failed": 1}, "requests"),
         ({"state": "interrupted"}, "requests"),
-        ({"complete": False}, "requests"),
         ({"system_tps": times(1.02)}, "figures"),
         ({"system_tps": times(1.009)}, ""),
         ({"tps_per_user": times(1.02)}, "figures"),
@@ -377,11 +386,15 @@ OF_ONE_TURN = [
         ({f"{FIRST}dataset_type": "performance"}, "accuracy_points"),
         ({f"{FIRST}score.rouge1": "38.39"}, "accuracy_gate"),
         ({f"{FIRST}complete": False}, "accuracy_gate"),
-        ({"accuracy_scores": lambda s: [*s, *s]}, "accuracy_gate"),
+        ({f"{FIRST}duration_s": 0.0001}, "accuracy_gate"),
         ({f"{FIRST}total_samples": 13_367}, "accuracy_gate"),
     ),
     *_folder_breaks(
-        "accuracy_points",
+        "runs_of_their_own",
+        {"one accuracy run": lambda c: shutil.copy(c / SCORES, c / "r16")},
+    ),
+    *_folder_breaks(
+        "accuracy_points runs_of_their_own",
         {
             "accuracy at a fifth point": lambda c: [
                 shutil.copy(c / SCORES, c / f"r{n}") for n in (128, 256)
@@ -429,6 +442,13 @@ OF_DEDICATED = [
 _NETWORK, _UNIT = network(1), f"{PARTS}cpu.tdp_per_unit"
 
 
+def _b200(kw: float) -> dict[str, Any]:
+    """An accelerator of 1,000 W by appendix D with a figure of its own."""
+    accelerator = f"{PARTS}accelerator."
+    own = {f"{accelerator}model": "B200", f"{accelerator}tdp_per_unit.value_kw": kw}
+    return own | UNCOMPUTED
+
+
 def _scaled(nodes: int, kw: float, **more: Any) -> dict[str, Any]:
     """The power of a published rack of so many nodes."""
     names = {
@@ -457,7 +477,10 @@ OF_POWER = [
         ({"cooling": "liquid", **UNCOMPUTED}, "power"),
         ({_UNIT: GONE}, "power"),
         ({_UNIT: GONE, f"{PARTS}cpu.model": "Xeon", **UNCOMPUTED}, ""),
-        ({f"{_UNIT}.value_kw": 0.4}, "power"),
+        ({f"{_UNIT}.value_w": 9.9, **UNCOMPUTED}, "power"),
+        ({f"{_UNIT}.value_w": 10, **UNCOMPUTED}, ""),
+        (_b200(0.49), "power"),
+        (_b200(0.5), ""),
         ({_UNIT: {"value_pj": 3, **SPEC}, **UNCOMPUTED}, "power"),
         ({f"{PARTS}accelerator": GONE}, "power"),
         ({f"{PARTS}scale_up_network": GONE}, "power"),

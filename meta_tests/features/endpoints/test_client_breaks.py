@@ -29,7 +29,7 @@ from meta_tests.tampering.client_breaks import (
     WITH_EVENTS,
     Break,
 )
-from meta_tests.tampering.member_changes import change_file, kept
+from meta_tests.tampering.member_changes import GONE, change_file, kept
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
@@ -180,6 +180,10 @@ def test_a_copied_result_is_seen_in_both(honest: Path, tmp_path: Path) -> None:
     # Runs of which nothing is known are no copies.
     for scenario in ("Server", "Interactive"):
         change_file(results / scenario / SUMMARY, {"duration_ns": None})
+    verdicts = client_verdicts(tmp_path / "tree")
+    assert rules_with_status(verdicts[copied[0]], "failed") >= {"logs_of_its_own"}
+    for scenario in ("Server", "Interactive"):
+        change_file(results / scenario / ACCURACY, {"accuracy_scores.0.duration_s": GONE})
     verdicts = client_verdicts(tmp_path / "tree")
     assert [of["logs_of_its_own"].status for of in verdicts.values()] == ["passed", "passed"]
 

@@ -28,7 +28,7 @@ from mlperf_suite.settings import check_options_of_features, resolve_settings
 
 CLIENT = "--client=inference-endpoint"
 PLUGIN = ("-p", "meta_tests.client_plugin")
-SERVER = ("-m", "server and datacenter", "--server-target-qps=5")
+SERVER = ("-m", "server and datacenter", "--server-target-qps=1.75")
 SERIES = ("--series=endpoints",)
 
 
@@ -94,7 +94,7 @@ def test_a_run_is_judged_by_the_rules_of_its_files(judged: tuple[SuiteRun, Path]
     round_ = ROUNDS["v6.1"]
     assert runtime["dataloader_random_seed"] == round_.sample_index_rng_seed
     assert runtime["scheduler_random_seed"] == round_.schedule_rng_seed
-    assert config["settings"]["load_pattern"] == {"type": "poisson", "target_qps": 5.0}
+    assert config["settings"]["load_pattern"] == {"type": "poisson", "target_qps": 1.75}
     assert "--mode both" in (folder / "arguments").read_text()
     assert json.loads((folder / "Accuracy" / "rouge.json").read_text())["rouge1"] < 30
 

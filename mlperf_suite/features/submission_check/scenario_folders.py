@@ -140,8 +140,8 @@ class OtherResult(Protocol):
         ...
 
     @property
-    def run(self) -> tuple[object, ...] | None:
-        """What two runs do not share by chance; None if nothing was measured."""
+    def runs(self) -> Sequence[tuple[object, ...]]:
+        """What two of its runs do not share by chance."""
         ...
 
     def judge(self, round_: Round, copies: tuple[str, ...], tokenizer: Path | None) -> VerdictGroup:

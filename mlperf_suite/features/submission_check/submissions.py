@@ -215,8 +215,8 @@ def _copies(
     runs: dict[tuple[object, ...], list[ScenarioFolder]] = defaultdict(list)
     logs_of: dict[str, dict[str, list[ScenarioFolder]]] = defaultdict(lambda: defaultdict(list))
     for other in others:
-        if other.run is not None:
-            runs["client", *other.run].append(other.place)
+        for run in other.runs:
+            runs["client", *run].append(other.place)
     for result in results:
         place = result.place
         for mode, logs in _logs_by_mode(result):

@@ -67,11 +67,10 @@ class ClientResult:
         )
 
     @property
-    def run(self) -> tuple[object, ...] | None:
-        """What two runs do not share by chance; None if nothing was measured."""
-        if self.summary is None or not self.summary.duration_ns:
-            return None
-        return self.summary.duration_ns, self.summary.latency.total
+    def runs(self) -> list[tuple[object, ...]]:
+        """What two performance or accuracy runs do not share by chance, of those that were made."""
+        runs = [result.run for result in (self.summary, self.accuracy) if result is not None]
+        return [run for run in runs if run is not None]
 
     def judge(
         self, round_: Round, copies: tuple[str, ...] = (), tokenizer: Path | None = None

@@ -114,9 +114,10 @@ def _copies(roots: Iterable[Path]) -> dict[Path, str]:
     for root in sorted(roots):
         for system, model in _curves(root):
             for _, folder in _points(root, system, model):
-                run, _ = read_typed(folder / CLIENT_SUMMARY, ResultSummary)
-                if run is not None and run.duration_ns:
-                    points[run.duration_ns, run.latency.total].append(folder)
+                results = read_typed(folder / CLIENT_SUMMARY, ResultSummary), _scores(folder)
+                for result, _ in results:
+                    if result is not None and result.run is not None:
+                        points[result.run].append(folder)
     return {
         # Organization, id, system, model and point; each names the one before it.
         folder: "/".join((*other.parts[-6:-4], *other.parts[-3:]))

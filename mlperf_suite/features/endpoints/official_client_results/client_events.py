@@ -50,8 +50,9 @@ class RunEvents:
 
     `duration_ns`: from each start of tracking to the end of its last request. `window_ns`: from
     the first request to the end of the last issued of those that ended. `finish_reasons`: by the
-    servers' words. The series are sorted. `prompts`: of the tracked requests; `later_prompts`: of
-    those after them, an accuracy run's. `gaps`: between one request and the next, their number,
+    servers' words. The series are sorted. `prompts`: of the tracked requests; `earlier_prompts`,
+    `later_prompts`: of those before and after them, a warm-up's and an accuracy run's. `sessions`:
+    how many began. `gaps`: between one request and the next, their number,
     sum and sum of squares.
 
     `lengths` and `tpot`: of the answers in tokens, in tokens and ns, where a tokenizer was there to
@@ -73,7 +74,9 @@ class RunEvents:
     uncounted: str = ""
     uncounted_inputs: str = ""
     prompts: SentPrompts = field(default_factory=SentPrompts)
+    earlier_prompts: SentPrompts = field(default_factory=SentPrompts)
     later_prompts: SentPrompts = field(default_factory=SentPrompts)
+    sessions: int = 0
     gaps: list[int] = field(default_factory=lambda: [0, 0, 0])
 
     @property
@@ -122,8 +125,11 @@ class _Tracking:
             self._first_ns = now if self._first_ns is None else self._first_ns
             self._take_gap(now)
             self._take_prompt(self.events.prompts.add(event.data, event.conversation_id or ""))
-        elif kind == "sample.issued" and self._blocks:
-            self.events.later_prompts.add(event.data)
+        elif kind == "sample.issued":
+            events = self.events
+            (events.later_prompts if self._blocks else events.earlier_prompts).add(event.data)
+        elif kind == "session.started":
+            self.events.sessions += 1
         elif uuid in self._open:
             self._on_request(event, *self._open[uuid])
 

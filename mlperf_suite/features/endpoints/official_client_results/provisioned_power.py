@@ -19,6 +19,9 @@ from mlperf_suite.features.endpoints.official_client_results.result_files import
 _OVERHEAD = {"liquid": 0.30, "air": 0.50}
 """What cooling and conversion add to a system's components (§4.5.2)."""
 _TOLERANCE_W, _TOLERANCE_KW, _TOLERANCE_TBPS = 0.5, 0.005, 1e-6
+_LEAST_W, _LEAST_SHARE = 10.0, 0.5
+"""No server's processor or accelerator is built for less, nor one of appendix D for less than half
+of its figure."""
 _SUBSECTIONS = ("D.1", "D.2", "D.3", "D.4")
 
 
@@ -226,8 +229,18 @@ class ProvisionedPower:
         cpu_w = self._watts("cpu", cpu.tdp_per_unit, _cpu_power(cpu.model, cores))
         default = _model_power(accelerator.model, _ACCELERATORS)
         accelerator_w = self._watts("accelerator", accelerator.tdp_per_unit, default)
+        self._check_device("cpu", cpu, cpu_w, None)
+        self._check_device("accelerator", accelerator, accelerator_w, default)
         devices_w = cpu.count_per_node * cpu_w + accelerator.count_per_node * accelerator_w
         return devices_w + network_w
+
+    def _check_device(
+        self, label: str, device: Device, watts: float, default: float | None
+    ) -> None:
+        """Adds a figure that no such device has: kW taken for W, for example."""
+        least_w = max(_LEAST_W, _LEAST_SHARE * (default or 0.0))
+        if device.count_per_node and device.tdp_per_unit is not None and watts < least_w:
+            self.faults.append(f"{label} of {watts:g} W, not {least_w:g} W or more")
 
     def _scale_up(self, network: ScaleUp) -> float:
         if network.method == "none":

@@ -116,6 +116,11 @@ class ResultSummary(Struct, frozen=True):
     finish_reason_counts: Annotated[dict[str, Requests], _MAX_ENTRIES] = field(default_factory=dict)
     run_config: RunConfig | None = None
 
+    @property
+    def run(self) -> tuple[object, ...] | None:
+        """What two runs do not share by chance; None if nothing was measured."""
+        return (self.duration_ns, self.latency.total) if self.duration_ns else None
+
 
 class ResponseCounts(Struct, frozen=True):
     """What became of the requests of one scored data set."""
@@ -127,13 +132,14 @@ class ResponseCounts(Struct, frozen=True):
 
 
 class AccuracyScore(Struct, frozen=True):
-    """One scored data set. `score`: a number, or several by name."""
+    """One scored data set. `score`: a number, or several by name. `duration_s`: of its requests."""
 
     dataset_name: str
     score: float | dict[str, Any] | str | None = None
     unit_samples: Count | None = None
     num_repeats: Count | None = None
     total_samples: Count | None = None
+    duration_s: Figure | None = None
     complete: bool | None = None
     dataset_type: str | None = None
     breakdown: dict[str, Any] | None = None
@@ -151,6 +157,13 @@ class AccuracyResults(Struct, frozen=True):
     def counted_scores(self) -> list[AccuracyScore]:
         """The scores that count, as the official checker takes them: of no type or "accuracy"."""
         return [s for s in self.accuracy_scores if s.dataset_type in (None, "accuracy")]
+
+    @property
+    def run(self) -> tuple[object, ...] | None:
+        """What two accuracy runs do not share by chance; None if they say nothing of themselves."""
+        scores = self.counted_scores
+        times = [(s.duration_s, s.output_sequence_lengths.total) for s in scores]
+        return ("accuracy", *times) if times and None not in times[0] else None
 
 
 class EarlierResults(Struct, frozen=True):

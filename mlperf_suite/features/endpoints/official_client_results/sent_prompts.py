@@ -227,6 +227,10 @@ class SentPrompts:
         """How many different prompts there are, up to a number that no data set has."""
         return len(self._different)
 
+    def repeats_of(self, earlier: SentPrompts) -> int:
+        """How many of the different prompts were among these."""
+        return len(self._different & earlier._different)
+
     def add(self, data: Raw, conversation: str = "") -> SentPrompt:
         """Count the prompt of one request, the data of its event; returns what was sent."""
         parts = _parts(data)

@@ -7,12 +7,14 @@ metrics/report.py of the client. What the checker does not look at is the suite'
 from __future__ import annotations
 
 import math
+import re
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
+from pathlib import PurePath
 
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS
 from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
@@ -67,6 +69,14 @@ _ZONES_NS = 86_400 * 10**9
 _P90, _P99 = "90.0", "99.0"
 _LENGTHS = 0.1
 """How far mean lengths of one model's answers to one data set may differ."""
+_DIFFERENT = 0.9
+"""Of a data set's samples, those that have a prompt of their own."""
+_SENT_BEFORE = 0.1
+"""Of the prompts, those that a warm-up may have sent: the client salts its own."""
+_MAX_OF_PERFORMANCE = 1000
+"""How many times as fast an accuracy run may be: a replay of prepared answers is 140 times."""
+_DELAYED = 1.1
+"""How many times as long requests at a rate may take on a client that delays some."""
 _SIGMAS = 6.0
 """How far the time of n Poisson arrivals may be from its mean, in standard deviations."""
 
@@ -214,8 +224,8 @@ def load_pattern(result: ClientFacts) -> Verdict:
     fix="Submit the configuration with which the run was made.",
 )
 def config_of_its_run(result: ClientFacts) -> Verdict:
-    """The configuration is that of the run: the summary repeats its load and seeds, and answers are
-    no longer than it allows."""
+    """The configuration is that of the run: the summary repeats its load and seeds, its model is
+    not another benchmark's, and answers are no longer than it allows."""
     config, repeated = result.settings.settings, result.run.run_config
     if repeated is None:
         return verdict(False, "no run_config in result_summary.json")
@@ -226,10 +236,25 @@ def config_of_its_run(result: ClientFacts) -> Verdict:
         for n in ("type", "target_qps", "target_concurrency")
     ]
     wrong = [f"{name} {first} and {second}" for name, first, second in pairs if first != second]
+    if (other := _other_model(result)) is not None:
+        wrong.append(f"model {other}")
     most, mean = result.settings.model_params.get("max_new_tokens"), _mean_length(result.run)
     if type(most) is int and mean > (1 + _LENGTHS) * most:
         wrong.append(f"max_new_tokens {most:,} and answers of {mean:,.1f} tokens")
     return verdict(not wrong, "; ".join(wrong) or "the same")
+
+
+def _other_model(result: ClientFacts) -> object:
+    """The configured model if its name is another benchmark's; a name of its own says nothing."""
+    name = result.settings.model_params.get("name")
+    words = _plain(PurePath(name).name) if isinstance(name, str) else ""
+    known = {_plain(id_.removesuffix("-edge")) for id_ in CLIENT_MODELS}
+    own = _plain(result.benchmark.id.removesuffix("-edge"))
+    return name if any(id_ in words for id_ in known - {own}) else None
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def _mean_length(run: ResultSummary) -> float:
@@ -309,13 +334,16 @@ def run_complete(result: ClientFacts) -> Verdict:
     fix="Find why requests failed (report.txt), and repeat the run.",
 )
 def every_request_answered(result: ClientFacts) -> Verdict:
-    """Every request was issued and answered: none failed, none is missing."""
+    """Every request was issued and answered: none failed, none is missing, and answers have a token
+    at least."""
     run = result.run
     target = result.settings.settings.runtime.n_samples_to_issue
     counts = (run.n_samples_issued, run.n_samples_completed, run.n_samples_failed)
     ok = run.n_samples_failed == 0 and run.n_samples_issued == run.n_samples_completed > 0
     ok &= target in (None, 0, run.n_samples_issued)
     words = "{:,} issued, {:,} completed, {:,} failed".format(*counts)
+    if (mean := run.output_sequence_lengths.avg) is not None and mean < 1:
+        ok, words = False, f"{words}, answers of {mean:g} tokens"
     required = "as many completed as issued, none failed"
     return verdict(ok, words, required + (f", {target:,} issued" if target else ""))
 
@@ -326,9 +354,16 @@ def every_request_answered(result: ClientFacts) -> Verdict:
     shortens=_is_whole,
 )
 def whole_dataset(result: ClientFacts) -> Verdict:
-    """A run issues at least as many requests as the data set has samples."""
+    """A run issues at least as many requests as the data set has samples, with as many prompts.
+
+    By events.jsonl, if it has the prompts, of which data sets may have a tenth twice.
+    """
     count, least = result.run.n_samples_issued, result.benchmark.samples
-    return verdict(count >= least, f"{count:,} requests", f"at least {least:,}")
+    words, prompts = f"{count:,} requests", sent_prompts(result)
+    few = prompts is not None and prompts.different < _DIFFERENT * min(least, prompts.count)
+    if prompts is not None:
+        words += f" of {prompts.different:,} different prompts"
+    return verdict(count >= least and not few, words, f"at least {least:,}")
 
 
 def _limit(result: ClientFacts, name: str) -> Verdict:
@@ -451,10 +486,12 @@ def _is_near(first: float | None, second: float | None) -> bool:
     fix="Submit result_summary.json exactly as the client wrote it.",
 )
 def window(result: ClientFacts) -> Verdict:
-    """The window of the rates fits the run: within its duration, and long enough for its requests.
+    """The window of the rates fits the run: within its duration, long enough for its requests, and
+    not longer than their rate and the longest of them take.
 
-    At a Poisson rate n requests take n/rate, within 6 standard deviations. A latency is within the
-    duration. LoadGen's window is for a Poisson load alone.
+    At a Poisson rate n requests take n/rate, within 6 standard deviations; a tenth more if the
+    client delays some. A latency is within the duration. LoadGen's window is for a Poisson load
+    alone.
     """
     run = result.run
     if run.legacy_loadgen_window_duration_ns is not None and not result.issues_at_a_rate:
@@ -462,13 +499,15 @@ def window(result: ClientFacts) -> Verdict:
     duration_ns = run.duration_ns or 0
     window_ns = run.legacy_loadgen_window_duration_ns or duration_ns
     rate = result.settings.settings.load_pattern.target_qps if result.issues_at_a_rate else None
-    least_s, n = 0.0, run.n_samples_issued
-    if rate:
-        least_s = max(0.0, (n - 1 - _SIGMAS * math.sqrt(n)) / rate)
+    least_s, most_s, n = 0.0, duration_ns / 1e9, run.n_samples_issued
     longest_ns = run.latency.max or 0.0
-    ok = max(window_ns, longest_ns) <= duration_ns and window_ns >= least_s * 1e9
+    if rate:
+        slack = _SIGMAS * math.sqrt(n)
+        least_s = max(0.0, (n - 1 - slack) / rate)
+        most_s = min(most_s, _DELAYED * (n + slack) / rate + longest_ns / 1e9)
+    ok = least_s * 1e9 <= window_ns <= most_s * 1e9 and longest_ns <= duration_ns
     words = f"window {window_ns / 1e9:,.1f} s, longest request {longest_ns / 1e9:,.1f} s"
-    return verdict(ok, words, f"{least_s:,.1f} s to {duration_ns / 1e9:,.1f} s")
+    return verdict(ok, words, f"{least_s:,.1f} s to {most_s:,.1f} s")
 
 
 @_own_rule(
@@ -483,7 +522,7 @@ def distributions(result: ClientFacts) -> Verdict:
     on at p99, 64 at p90. Histograms hold percentiles and estimates in their places. Total and
     standard deviation are those of values that lie as percentiles and histogram say; of tokens and
     ns, of whole numbers. The time after first tokens is no more than the longest answers take with
-    the greatest times a token.
+    the greatest times a token. If every answer was ended by its length, all are about as long.
     """
     run, n = result.run, result.run.n_samples_completed
     exact = ("latency", "output_sequence_lengths")
@@ -498,6 +537,7 @@ def distributions(result: ClientFacts) -> Verdict:
         )
     ]
     faults += _order_faults(run) if result.issues_at_a_rate else []
+    faults += _cut_faults(run)
     return verdict(not faults, "; ".join(faults[:4]) or "figures of one series of values")
 
 
@@ -560,6 +600,23 @@ _STAMPS_APART_NS = 50e6
 (session.py; core/types.py): one event's answer ends before its first chunk, 0.5 ms were seen."""
 
 
+_CUT, _ALIKE = 0.99, 0.9
+"""The share of answers that is all of them, and by how much their lengths, counted again in their
+text, may differ."""
+
+
+def _cut_faults(run: ResultSummary) -> list[str]:
+    """Answers that were all ended by the limit on their length, and are of several lengths."""
+    lengths = run.output_sequence_lengths.percentiles
+    short, long = lengths.get("10.0"), lengths.get(_P90)
+    cut = run.finish_reason_counts.get("length", 0)
+    if not cut or cut < _CUT * run.n_samples_completed or short is None or long is None:
+        return []
+    if short >= _ALIKE * long:
+        return []
+    return [f"{cut:,} answers ended by length, of {short:,g} to {long:,g} tokens"]
+
+
 def _order_faults(run: ResultSummary) -> list[str]:
     """What cannot be between the series: a first token after the last."""
     faults = []
@@ -606,6 +663,8 @@ def events_agree(result: ClientFacts) -> Verdict:
         for name, first, second in figures
         if not _is_same(first, second)
     ]
+    if result.events.sessions > 1:
+        wrong.append(f"{result.events.sessions:,} sessions")
     words = "the figures of events.jsonl" + (f"; tokens not counted: {uncounted}" * bool(uncounted))
     return verdict(not wrong, "; ".join(wrong[:4]) or words)
 
@@ -663,6 +722,22 @@ def sent_prompts(result: ClientFacts) -> SentPrompts | None:
     if not isinstance(result.events, RunEvents) or not result.events.prompts.count:
         return None
     return result.events.prompts
+
+
+@_own_rule(
+    source="Inference rules, appendix FAQ: KV state is not kept across queries; the client's "
+    "warmup.salt",
+    fix="Leave the warm-up's salt on (warmup.salt), or warm up with other data.",
+)
+def warmup_prompts(result: ClientFacts) -> Verdict:
+    """At most a tenth of the measurement's prompts were sent before it, by events.jsonl: a cache
+    would know them."""
+    required, prompts = f"at most {_SENT_BEFORE:.0%} of the prompts", sent_prompts(result)
+    if prompts is None or not isinstance(result.events, RunEvents):
+        return verdict(True, "no prompts", required)
+    before = prompts.repeats_of(result.events.earlier_prompts)
+    words = f"{before:,} of {prompts.different:,} different prompts"
+    return verdict(before <= _SENT_BEFORE * prompts.different, words, required)
 
 
 _VARIATION = (0.5, 2.0)
@@ -777,8 +852,9 @@ def accuracy_samples(result: ClientFacts) -> Verdict:
     fix="Repeat the accuracy run.",
 )
 def accuracy_complete(result: ClientFacts) -> Verdict:
-    """Every sample of the accuracy run was answered and scored."""
-    faults = []
+    """Every sample of the accuracy run was answered and scored, at most 1,000 times as fast as in
+    the performance run."""
+    faults = [*_too_fast(result)]
     for score in result.scored.counted_scores:
         counts = score.response_counts
         if score.complete is not True:
@@ -796,6 +872,18 @@ def accuracy_complete(result: ClientFacts) -> Verdict:
             faults.append(f"{score.dataset_name}: every answer is empty")
     words = "; ".join(faults) or "complete, every answer there and scored"
     return verdict(not faults, words)
+
+
+def _too_fast(result: ClientFacts) -> Iterator[str]:
+    """Scores whose answers no system gave: it is far slower in its performance run."""
+    run = result.summary
+    if run is None or not run.duration_ns:
+        return
+    rate = run.n_samples_completed / run.duration_ns * 1e9
+    for score in result.scored.counted_scores:
+        count, seconds = score.total_samples or 0, score.duration_s
+        if seconds is not None and count > _MAX_OF_PERFORMANCE * rate * seconds:
+            yield f"{score.dataset_name}: {count:,} samples in {seconds:g} s"
 
 
 @_own_rule(

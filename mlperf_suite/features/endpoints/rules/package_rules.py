@@ -62,6 +62,8 @@ _AS_WRITTEN = "Submit result_summary.json exactly as the client wrote it."
 _MAX_LISTED_FAULTS = 4
 _FIGURE_TOLERANCE = 0.01
 """Of a figure that somebody computed from the client's own (the checker's metric-consistency)."""
+_OUTSIDE = 0.25
+"""How much of its share of the time the rest of the requests takes at least, beside a window."""
 _OVER = 1.001
 """Of a concurrency: the client issues a request just after the one that it replaces."""
 
@@ -223,8 +225,10 @@ def _faults_of(
 )
 def layout(curve: CurveFacts) -> Verdict:
     """src/, docs/ and results/ exist, each point has its four files in the folder of its
-    concurrency, and its pointers lead to folders of the package."""
-    return _verdict(curve.layout, f"{len(curve.points)} points")
+    concurrency, and its pointers lead to folders of the package, to one implementation."""
+    sources = {file.shared_src for _, file in curve.files}
+    several = [f"implementations {', '.join(sorted(sources))}"] if len(sources) > 1 else []
+    return _verdict([*curve.layout, *several], f"{len(curve.points)} points")
 
 
 @_package_rule(
@@ -287,14 +291,19 @@ def _differ(point: PointFacts, first: Mapping[str, Any], name: str) -> bool:
     fix="Name the folder's benchmark in every point.yaml; use one data set and load for all.",
 )
 def benchmark(curve: CurveFacts) -> Verdict:
-    """Every point is for the benchmark that the folder names, with one data set."""
+    """Every point is for the benchmark that the folder names, with one data set, model and
+    precision."""
     model_names = (*SERIES_MODELS, *AGENTIC_MODELS)
     models = {f.model_name for _, f in curve.points_with_files}
     faults = [f"model {name}" for name in sorted(models | {curve.model}) if name not in model_names]
     if models != {curve.model}:
         faults.append(f"points of {', '.join(sorted(models))} in {curve.model}/")
-    if len({f.dataset for _, f in curve.files}) > 1:
-        faults.append("several data sets")
+    for words, values in (
+        ("data sets", {(f.dataset, f.dataset_link) for _, f in curve.files}),
+        ("models", {f.link_to_model for _, f in curve.files}),
+        ("precisions", {f.model_precision for _, f in curve.files}),
+    ):
+        faults += [f"several {words}"] if len(values) > 1 else []
     return _verdict(faults, curve.model, f"one of {', '.join(model_names)}")
 
 
@@ -396,13 +405,16 @@ def drafter(curve: CurveFacts) -> Verdict:
     fix="Write the warm-up as it ran; all zeros without one.",
 )
 def warmup(curve: CurveFacts) -> Verdict:
-    """No point's warm-up completed more than it issued, nor ran at concurrency 0."""
+    """No point's warm-up completed more than it issued, left more unanswered than its concurrency,
+    nor ran at concurrency 0."""
     faults = []
     for point, file in curve.points_with_files:
         block = file.warmup
         ran = block.duration_s or block.requests_issued or block.requests_completed
         if block.requests_completed > block.requests_issued:
             faults.append(f"{point.name}: more completed than issued")
+        elif (rest := block.requests_issued - block.requests_completed) > block.concurrency:
+            faults.append(f"{point.name}: {rest:,} requests unanswered")
         if ran and not block.concurrency:
             faults.append(f"{point.name}: concurrency 0")
     return _verdict(faults, "fits together")
@@ -523,7 +535,8 @@ def duration(curve: CurveFacts) -> Verdict:
 )
 def steady_state(curve: CurveFacts) -> Verdict:
     """A steady-state window that gives the figures has at least 4 super-passes of whole passes over
-    the data set, all of them of its own run, and no metric that drifts."""
+    the data set, all of them of its own run, in less time than the run, and no metric that drifts.
+    """
     faults = []
     for point, file in curve.points_with_files:
         if file.steady_state is not None:
@@ -553,6 +566,13 @@ def _window_faults(curve: CurveFacts, point: PointFacts, file: PointFile) -> Ite
         yield f"super-passes of {window.super_pass_size:,}, not of {size:,}"
     elif passes * size > issued or (window.n_samples or 0) > passes * size:
         yield f"{passes} super-passes, {window.n_samples} samples of {issued:,} issued"
+        return
+    whole_s = (point.client.summary.duration_ns or 0) / 1e9
+    most_s = whole_s * (1 - _OUTSIDE * (issued - passes * size) / (issued or 1))
+    # One that is longer than the run has a rule of its own.
+    if most_s < window.duration_s <= whole_s:
+        words = f"{window.duration_s:,.1f} s of {whole_s:,.1f} s"
+        yield f"{passes * size:,} of {issued:,} requests in {words}"
 
 
 @_package_rule(
