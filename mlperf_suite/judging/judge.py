@@ -49,6 +49,7 @@ from mlperf_suite.results.run_folder import (
     SUMMARY_JSON,
     TRIAL_FOLDERS,
     changed_since_run,
+    file_sha256,
     read_checksums,
     read_summary,
 )
@@ -182,7 +183,7 @@ def _judge_loose_run(
     facts = _loose_facts(run, review, accuracy_passed)
     if facts is None:
         return _judge_unknown(name, run, review.round)
-    facts = replace(facts, accuracy_tokens=tokens)
+    facts = replace(facts, accuracy_tokens=facts.accuracy_tokens or tokens)
     verdicts = judge(facts)
     if run.meta.profiler is not None:
         verdicts = set_aside_passed(verdicts, PROFILED)
@@ -319,6 +320,7 @@ def _loose_facts(
     # In a smoke review alone, a model that the run's own summary names may have other tokens.
     other_model = review.smoke and bool(no_reference_reason)
     own_round = ROUNDS.get(run.meta.round or "")
+    says_tokens = run.mode == "accuracy" and "tokens_per_sample" in (scores or {})
     return RunFacts(
         run.benchmark,
         run.scenario,
@@ -336,7 +338,21 @@ def _loose_facts(
         division="open" if "open" in run.names else "closed",
         eos_token_ids=None if smoke else run.benchmark.eos_token_ids,
         vocabulary=None if smoke or other_model else run.benchmark.vocabulary,
+        accuracy_tokens=_answer_tokens(run.logs.accuracy) if says_tokens else None,
+        hashes=_hashes(run),
     )
+
+
+def _hashes(run: _LooseRun) -> tuple[str, str] | None:
+    """The hash of an accuracy log in accuracy.txt beside it, and its own; None if there is none, or
+    the log was cut since."""
+    scored = parse_accuracy_txt(read_text(run.folder / ACCURACY_TXT) or "").hash
+    log = run.folder / ACCURACY
+    if run.mode != "accuracy" or scored is None or run.logs.accuracy.damage or not log.is_file():
+        return None
+    with contextlib.suppress(OSError):
+        return scored, file_sha256(log)
+    return None
 
 
 def _loose_scores(

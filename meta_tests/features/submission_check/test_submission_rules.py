@@ -24,6 +24,15 @@ def test_counts_in_words_are_wrong(name: str, value: object) -> None:
     assert wrong.startswith(f"{name} ") and "not a whole number of " in wrong
 
 
+@pytest.mark.parametrize("word", ["TODO", "<tbd>", "FIXME"])
+def test_a_description_of_placeholders_is_not_filled_in(word: str) -> None:
+    """Two stand in one of 125 public descriptions."""
+    some = dict.fromkeys(("cooling", "framework"), word)
+    assert missing_system_fields(system_fields() | some) == []
+    wrong = missing_system_fields(system_fields() | some | {"operating_system": word})
+    assert len(wrong) == 3 and all(each.endswith(word) for each in wrong)
+
+
 def test_a_description_may_say_nothing_of_a_network() -> None:
     for value in (None, ""):
         assert missing_system_fields(system_fields() | {"is_network": value}) == []
