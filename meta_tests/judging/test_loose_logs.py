@@ -22,7 +22,7 @@ from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import VerdictGroup, holds_logs, judge_folder
-from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
+from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, read_logs
 from mlperf_suite.results.run_folder import file_sha256
 
 SERVER, OFFLINE, INTERACTIVE = map(LLAMA3_1_8B.scenario, ("Server", "Offline", "Interactive"))
@@ -378,6 +378,24 @@ def test_a_kept_run_is_held_to_its_checksums(tmp_path: Path, name: str, why: str
     assert failed() == []
     files[name] = "0" * 64
     assert failed() == [why]
+
+
+@pytest.mark.parametrize(
+    ("share", "valid", "status"),
+    [(1.0, True, "passed"), (1.0001, True, "failed"), (1.0, False, "failed")],
+)
+def test_a_kept_figure_is_that_of_its_log(
+    tmp_path: Path, share: float, valid: bool, status: str
+) -> None:
+    folder = write_own_result(tmp_path)
+    (folder / "checksums.json").write_text(json.dumps({"files": {"made": "up"}}))
+    log = read_logs(folder / "Performance").detail
+    key = "result_completed_tokens_per_second"
+    metric = {"name": key, "value": share * (log.number(key) or 0.0)}
+    summary = json.loads((folder / "summary.json").read_text())
+    summary["run"] = {"performance": {"metric": metric, "valid": valid}}
+    (folder / "summary.json").write_text(json.dumps(summary))
+    assert statuses(folder / "Performance", "kept_run_figure_agrees")[0] == status
 
 
 def test_trial_runs_and_runs_far_below_are_judged_where_they_were_asked_for(tmp_path: Path) -> None:

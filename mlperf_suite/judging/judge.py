@@ -11,6 +11,7 @@ folder named after an audit. What lies beside the logs can fail a result, and ne
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -187,7 +188,8 @@ def _judge_loose_run(
     verdicts = judge(facts)
     if run.meta.profiler is not None:
         verdicts = set_aside_passed(verdicts, PROFILED)
-    verdicts += judge(KeptRunFacts(run.changed)) if run.changed is not None else []
+    if run.changed is not None:
+        verdicts += judge(KeptRunFacts(run.changed, _contradicted(root, run)))
     if run.meta.profile == "smoke" and not review.smoke:
         verdicts = [_with_hint(v) if v.status == "failed" else v for v in verdicts]
     groups = [(run.mode, verdicts)]
@@ -249,6 +251,24 @@ def _changed(root: Path, folder: Path) -> tuple[str, ...] | None:
         if read_checksums(kept):
             return tuple(changed_since_run(kept, f"{folder.relative_to(kept).as_posix()}/"))
     return None
+
+
+def _contradicted(root: Path, run: _LooseRun) -> str:
+    """How the metric in summary.json beside the folder Performance differs from the log there."""
+    beside = [path for path in _folders_above(root, run.folder) if path == run.folder.parent]
+    summary = read_summary(beside[0]) if beside and run.folder.name == "Performance" else None
+    figures = summary.run.performance if summary else None
+    if figures is None or figures.metric is None or figures.metric.value is None:
+        return ""
+    key, value = figures.metric.name or "", figures.metric.value
+    logged, valid = run.logs.detail.number(key), run.logs.detail["result_validity"] == "VALID"
+    if logged is None or not math.isclose(value, logged, rel_tol=_AS_PRINTED):
+        return f"{key} {value:,} in {SUMMARY_JSON}, {logged} in the log"
+    return f"valid {figures.valid} in {SUMMARY_JSON}" if figures.valid is not valid else ""
+
+
+_AS_PRINTED = 1e-5
+"""LoadGen prints six digits."""
 
 
 def _loose_mode(names: tuple[str, ...], detail: DetailLog) -> Mode:
