@@ -117,4 +117,4 @@ def test_a_figure_that_no_float_holds_is_none() -> None:
 def test_a_figure_that_stands_in_double_quotes_too_is_unclear() -> None:
     """The official checker reads single quotes alone: a file of JSON alone has no figure."""
     read = parse_accuracy_txt('{\'rouge1\': 38.7}\n"rouge1": 30.0, "rouge2": 10.0\n')
-    assert read.unclear == {"rouge1"}
+    assert (read.unclear, read.scores) == ({"rouge1"}, {})

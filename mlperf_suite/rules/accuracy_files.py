@@ -85,11 +85,12 @@ def parse_accuracy_txt(text: str) -> AccuracyTxt:
     numbers = Counter(name for name, _ in _FIGURE.findall(text))
     names = Counter(name for name, _ in _NAMED_VALUE.findall(text))
     names.update(name for name in _IN_DOUBLE_QUOTES.findall(text) if name in numbers)
+    unclear = {n for n, count in names.items() if numbers[n] < count or len(values[n]) > 1}
     digest = _HASH.search(text)
     return AccuracyTxt(
-        {name: min(figures) for name, figures in values.items() if len(figures) == 1},
+        {n: min(each) for n, each in values.items() if len(each) == 1 and n not in unclear},
         digest.group(1) if digest else None,
-        frozenset(n for n, count in names.items() if numbers[n] < count or len(values[n]) > 1),
+        frozenset(unclear),
     )
 
 
