@@ -65,6 +65,8 @@ _WORST_FIRST = ("failed", "not judged", "shortened", "passed")
 
 def one_damage(tree: Tree, tally: Tally) -> Callable[[random.Random], None]:
     """A test of one damage, which is undone after it."""
+    # Server has 2.9 times Offline's rate: replays are no one system's.
+    before = {rule for rule, status in judged(tree).items() if status == "failed"}
 
     def check(rng: random.Random) -> None:
         kind = rng.choice(list(KINDS))
@@ -74,7 +76,8 @@ def one_damage(tree: Tree, tally: Tally) -> Callable[[random.Random], None]:
             expectations = demands(tree, damage)
         finally:
             tree.heal()
-        failures = [rule for rule, status in statuses.items() if status == "failed"]
+        failed = [rule for rule, status in statuses.items() if status == "failed"]
+        failures = [rule for rule in failed if rule not in before]
         tally.cases[kind] += 1
         tally.rules[kind].update(failures)
         for required in expectations:

@@ -264,7 +264,7 @@ def _audit_damages(audit: Audit) -> dict[str, Tampering]:
     wrong = {f"{mode}_{rule}" for rule in (*rules, "log_is_whole", "verified")}
     if audit.compares:
         # Without its files, its other rules have nothing to judge.
-        wrong = {f"{mode}_verified"}
+        wrong = {f"{mode}_verified", f"{mode}_log_is_whole"}
     damages = {
         f"no {name} (Offline)": seen_by(removed(folder), " ".join(["required_files", *wrong])),
         f"no {audit.verified_in} of {name} (Offline)": seen_by(

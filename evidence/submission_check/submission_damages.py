@@ -53,27 +53,20 @@ def audit_log(home: Home) -> Path:
 SINGLE = "llama3.1-8b-edge/SingleStream"
 OF_SYSTEM = "system_description system_fields"
 OF_ANSWERS = "test06_log_is_whole test06_sample_count test06_first_token test06_eos"
-OF_SCORES = " ".join(
-    f"accuracy_{name}" for name in ("rouge1", "rouge2", "rougel", "rougelsum", "gen_len")
-)
 PUBLISHED: dict[str, Tampering] = {
     "no performance detail log (Server)": gone(
-        "required_files same_system result_valid log_is_whole test_mode result_reported seeds "
-        "equal_issue_mode token_latencies loadgen_unmodified min_duration "
-        "performance_sample_count early_stopping min_queries ttft_limit tpot_limit "
-        "latency_targets target_percentile",
+        "required_files log_is_whole",
         lambda home: home.performance("Server") / DETAIL,
     ),
     "no performance summary (Server)": gone(
         "required_files", lambda home: home.performance("Server") / SUMMARY
     ),
     "no accuracy detail log (Offline)": gone(
-        "required_files same_system accuracy_log_is_whole accuracy_test_mode "
-        "accuracy_every_sample accuracy_whole_dataset accuracy_loadgen_unmodified",
+        "required_files accuracy_log_is_whole",
         lambda home: home.accuracy("Offline") / DETAIL,
     ),
     "no accuracy.txt (Offline)": gone(
-        f"required_files accuracy_every_sample accuracy_hash {OF_SCORES}",
+        "required_files",
         lambda home: home.accuracy_txt("Offline"),
     ),
     "no TEST06 (Interactive)": gone(

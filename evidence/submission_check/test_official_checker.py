@@ -33,7 +33,9 @@ def test_both_accept_what_the_round_offers_and_nothing_else(
         # LoadGen makes no Server or Interactive of this round, the official client does.
         assert official != "passes" and own == "`required_scenarios`"
     else:
-        assert (official, own) == ("passes", "passes")
+        # TEST09's log of all answers is too large for an upload until it is cut.
+        too_large = "`submission_upload`" if benchmark.audit("test09") else "passes"
+        assert (official, own) == ("passes", too_large)
 
 
 @pytest.mark.parametrize(

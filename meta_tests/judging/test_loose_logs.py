@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import VerdictGroup, holds_logs, judge_folder
-from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
+from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, read_logs
 from mlperf_suite.results.run_folder import file_sha256
 
 SERVER, OFFLINE, INTERACTIVE = map(LLAMA3_1_8B.scenario, ("Server", "Offline", "Interactive"))
@@ -38,6 +39,7 @@ def write_loose(
     accuracy = MadeRun(row, row.scenario(scenario), "accuracy", V6_1)
     if rouge1 is not None:
         accuracy.scores["rouge1"] = rouge1
+    accuracy.hash = sha256(accuracy.accuracy_json.encode()).hexdigest()
     folder = root / name
     write_run(folder / "acc", accuracy)
     (folder / "acc" / ACCURACY).write_text(accuracy.accuracy_json)
@@ -152,11 +154,14 @@ def test_a_folders_name_tells_server_and_interactive_apart(tmp_path: Path, name:
     assert [j.scenario for j in judge_folder(tmp_path)] == [name.capitalize()]
 
 
-@pytest.mark.parametrize(("name", "gate_failed"), [("llama2-70b-99", 0), ("llama2-70b-99.9", 2)])
+@pytest.mark.parametrize(("name", "gate_failed"), [("llama2-70b-99", 0), ("llama2-70b-99.9", 1)])
 def test_a_folders_name_tells_benchmarks_apart(tmp_path: Path, name: Any, gate_failed: Any) -> None:
     folder = write_loose(tmp_path, LLAMA2_70B_99, "Offline", f"{name}/Offline", rouge1=44.3)
     for root, failed in ((folder, 0), (tmp_path, gate_failed)):
-        assert sum(len(beside_agreement(judged)) for judged in judge_folder(root)) == failed
+        rules = [rule for judged in judge_folder(root) for rule in beside_agreement(judged)]
+        # Its answers are shorter than it says.
+        assert rules.count("accuracy_every_sample") == 1
+        assert rules.count("accuracy_rouge1") == failed
 
 
 def test_names_decide_where_a_loose_log_says_nothing(tmp_path: Path) -> None:
@@ -249,6 +254,27 @@ def test_a_reason_beside_the_log_excuses_no_figure(tmp_path: Path) -> None:
     txt.write_text(txt.read_text().replace("'rouge1'", "'another'"))
     (txt.parent / "rouge.json").write_text(json.dumps({"not_judged": {"rouge1": "no time"}}))
     assert "accuracy_rouge1" in failures_by_run(tmp_path)["somewhere-acc"]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (f"hash={'1a' * 32}\n", "hash=1a1a1a1a… in accuracy.txt"),
+        ("{'tokens_per_sample': TOKENS}\n", ""),
+        ("{'tokens_per_sample': 1.04 TOKENS}\n", ""),
+        ("{'tokens_per_sample': 1.06 TOKENS}\n", "tokens_per_sample"),
+    ],
+)
+def test_scores_of_another_log_fail(tmp_path: Path, text: str, fault: str) -> None:
+    folder = write_loose(tmp_path, LLAMA3_1_8B, "Server") / "acc"
+    counts = [int(n) for n in re.findall(r'"token_count" : (\d+)', (folder / ACCURACY).read_text())]
+    for share in ("1.04 ", "1.06 ", ""):
+        mean = float(share or 1) * sum(counts) / len(counts)
+        text = text.replace(f"{share}TOKENS", f"{mean:.4f}")
+    txt = folder / "accuracy.txt"
+    txt.write_text(re.sub("hash=.*", "", txt.read_text()) + text)
+    (line,) = verdict_lines(folder, "accuracy_every_sample")
+    assert (": failed:" in line and fault in line) if fault else ": passed:" in line
 
 
 def test_another_model_passes_no_gate_and_has_no_other_tokens(tmp_path: Path) -> None:
@@ -352,6 +378,24 @@ def test_a_kept_run_is_held_to_its_checksums(tmp_path: Path, name: str, why: str
     assert failed() == []
     files[name] = "0" * 64
     assert failed() == [why]
+
+
+@pytest.mark.parametrize(
+    ("share", "valid", "status"),
+    [(1.0, True, "passed"), (1.0001, True, "failed"), (1.0, False, "failed")],
+)
+def test_a_kept_figure_is_that_of_its_log(
+    tmp_path: Path, share: float, valid: bool, status: str
+) -> None:
+    folder = write_own_result(tmp_path)
+    (folder / "checksums.json").write_text(json.dumps({"files": {"made": "up"}}))
+    log = read_logs(folder / "Performance").detail
+    key = "result_completed_tokens_per_second"
+    metric = {"name": key, "value": share * (log.number(key) or 0.0)}
+    summary = json.loads((folder / "summary.json").read_text())
+    summary["run"] = {"performance": {"metric": metric, "valid": valid}}
+    (folder / "summary.json").write_text(json.dumps(summary))
+    assert statuses(folder / "Performance", "kept_run_figure_agrees")[0] == status
 
 
 def test_trial_runs_and_runs_far_below_are_judged_where_they_were_asked_for(tmp_path: Path) -> None:

@@ -88,3 +88,9 @@ def test_a_figure_that_no_float_holds_is_none() -> None:
     assert parse_accuracy_txt(f"{{'rouge1': 38.7, 'gen_num': {'1' * 400}}}").scores == {
         "rouge1": 38.7
     }
+
+
+def test_a_figure_that_stands_in_double_quotes_too_is_unclear() -> None:
+    """The official checker reads single quotes alone: a file of JSON alone has no figure."""
+    read = parse_accuracy_txt('{\'rouge1\': 38.7}\n"rouge1": 30.0, "rouge2": 10.0\n')
+    assert (read.unclear, read.scores) == ({"rouge1"}, {})

@@ -64,8 +64,11 @@ What breaks another rule may be seen by one of them as well: a figure does not c
 FOLLOWING = {
     "accuracy_whole_dataset": {"accuracy_every_sample"},
     "accuracy_log_ends": {"accuracy_answers"},
+    "accuracy_tokens_per_sample": {"accuracy_every_sample"},
     "test01_answers": {"test01_same_answers"},
     "test01_log_is_whole": {"test01_same_answers"},
+    "test07_log_is_whole": {"test07_every_sample"},
+    "test09_log_is_whole": {"test09_every_sample", "test09_mean_tokens"},
     # One ROUGE figure changed alone no longer fits the others.
     **{f"accuracy_rouge{kind}": {"accuracy_score_figures"} for kind in ("1", "2", "l", "lsum")},
 }
@@ -660,6 +663,7 @@ BREAKS: dict[str, Break] = {
     "percentile_order": out_of_order,
     "mean_in_percentiles": other_mean,
     "summary_agrees": other_summary,
+    "accuracy_summary_agrees": drawn_fact("summary", "made up", "1 ERROR encountered.\n"),
     "tokens_as_in_accuracy": other_answers,
     "token_times": faster_tokens,
     "validity_agrees": other_verdict,

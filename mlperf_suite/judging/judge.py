@@ -11,6 +11,7 @@ folder named after an audit. What lies beside the logs can fail a result, and ne
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -45,6 +46,7 @@ from mlperf_suite.results.run_folder import (
     SUMMARY_JSON,
     TRIAL_FOLDERS,
     changed_since_run,
+    file_sha256,
     read_checksums,
     read_summary,
 )
@@ -193,10 +195,11 @@ def _judge_loose_run(
     if facts is None:
         return _judge_unknown(name, run, review.round)
     if verdicts is None:
-        verdicts = judge(replace(facts, accuracy_tokens=tokens))
+        verdicts = judge(replace(facts, accuracy_tokens=facts.accuracy_tokens or tokens))
     if run.meta.profiler is not None:
         verdicts = set_aside_passed(verdicts, PROFILED)
-    verdicts += judge(KeptRunFacts(run.changed)) if run.changed is not None else []
+    if run.changed is not None:
+        verdicts += judge(KeptRunFacts(run.changed, _contradicted(root, run)))
     if run.meta.profile == "smoke" and not review.smoke:
         verdicts = [_with_hint(v) if v.status == "failed" else v for v in verdicts]
     groups = [(run.mode, verdicts)]
@@ -258,6 +261,24 @@ def _changed(root: Path, folder: Path) -> tuple[str, ...] | None:
         if read_checksums(kept):
             return tuple(changed_since_run(kept, f"{folder.relative_to(kept).as_posix()}/"))
     return None
+
+
+def _contradicted(root: Path, run: _LooseRun) -> str:
+    """How the metric in summary.json beside the folder Performance differs from the log there."""
+    beside = [path for path in _folders_above(root, run.folder) if path == run.folder.parent]
+    summary = read_summary(beside[0]) if beside and run.folder.name == "Performance" else None
+    figures = summary.run.performance if summary else None
+    if figures is None or figures.metric is None or figures.metric.value is None:
+        return ""
+    key, value = figures.metric.name or "", figures.metric.value
+    logged, valid = run.logs.detail.number(key), run.logs.detail["result_validity"] == "VALID"
+    if logged is None or not math.isclose(value, logged, rel_tol=_AS_PRINTED):
+        return f"{key} {value:,} in {SUMMARY_JSON}, {logged} in the log"
+    return f"valid {figures.valid} in {SUMMARY_JSON}" if figures.valid is not valid else ""
+
+
+_AS_PRINTED = 1e-5
+"""LoadGen prints six digits."""
 
 
 def _loose_mode(names: tuple[str, ...], detail: DetailLog) -> Mode:
@@ -329,6 +350,7 @@ def _loose_facts(
     # In a smoke review alone, a model that the run's own summary names may have other tokens.
     other_model = review.smoke and bool(no_reference_reason)
     own_round = ROUNDS.get(run.meta.round or "")
+    says_tokens = run.mode == "accuracy" and "tokens_per_sample" in (scores or {})
     return RunFacts(
         run.benchmark,
         run.scenario,
@@ -346,7 +368,21 @@ def _loose_facts(
         division="open" if "open" in run.names else "closed",
         eos_token_ids=None if smoke else run.benchmark.eos_token_ids,
         vocabulary=None if smoke or other_model else run.benchmark.vocabulary,
+        accuracy_tokens=_answer_tokens(run.logs.accuracy) if says_tokens else None,
+        hashes=_hashes(run),
     )
+
+
+def _hashes(run: _LooseRun) -> tuple[str, str] | None:
+    """The hash of an accuracy log in accuracy.txt beside it, and its own; None if there is none, or
+    the log was cut since."""
+    scored = parse_accuracy_txt(read_text(run.folder / ACCURACY_TXT) or "").hash
+    log = run.folder / ACCURACY
+    if run.mode != "accuracy" or scored is None or run.logs.accuracy.damage or not log.is_file():
+        return None
+    with contextlib.suppress(OSError):
+        return scored, file_sha256(log)
+    return None
 
 
 def _loose_scores(

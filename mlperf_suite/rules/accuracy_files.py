@@ -27,6 +27,8 @@ _FIGURE = re.compile(
 )
 """NumPy 2 prints its own numbers as np.float64(38.7)."""
 _NAMED_VALUE = re.compile(r"'([\w-]+)':\s+'?([^',}\s]+)")
+_IN_DOUBLE_QUOTES = re.compile(r'"([\w-]+)":')
+"""A name that the checker does not read: beside one that it reads, which of them counts?"""
 _SENTENCE = re.compile(rf"^({COUNTED_IN_A_SENTENCE}): (\d+)\s*$", re.MULTILINE)
 _WORD_RATE = re.compile(
     r"^Word Error Rate: .{1,40}, accuracy=(\d{1,15}(?:\.\d{1,20})?)%\s*$", re.MULTILINE
@@ -83,11 +85,13 @@ def parse_accuracy_txt(text: str) -> AccuracyTxt:
         values.setdefault(name, set()).add(float(figure))
     numbers = Counter(name for name, _ in _FIGURE.findall(text))
     names = Counter(name for name, _ in _NAMED_VALUE.findall(text))
+    names.update(name for name in _IN_DOUBLE_QUOTES.findall(text) if name in numbers)
+    unclear = {n for n, count in names.items() if numbers[n] < count or len(values[n]) > 1}
     digest = _HASH.search(text)
     return AccuracyTxt(
-        {name: min(figures) for name, figures in values.items() if len(figures) == 1},
+        {n: min(each) for n, each in values.items() if len(each) == 1 and n not in unclear},
         digest.group(1) if digest else None,
-        frozenset(n for n, count in names.items() if numbers[n] < count or len(values[n]) > 1),
+        frozenset(unclear),
     )
 
 

@@ -133,8 +133,9 @@ class RunFacts(Facts):
     `eos_token_ids`: the model's own, None if unknown. `vocabulary`: the number of the model's
     tokens, None if unknown. `session`: None if only logs are available. `accuracy_tokens`: those
     of the accuracy run of the same system, None if unknown. `text_alone`: see `gives_text_alone`.
-    `compared`: see `ComparedRuns`; None if there are none. `blocks`: the logs of several LoadGen
-    runs that are judged as one; `logs` are then those of the last.
+    `hashes`: the log's in accuracy.txt beside a loose accuracy log, and the log's own; None if one
+    is unknown. `compared`: see `ComparedRuns`; None if there are none. `blocks`: the logs of
+    several LoadGen runs that are judged as one; `logs` are then those of the last.
     """
 
     benchmark: Benchmark
@@ -157,6 +158,7 @@ class RunFacts(Facts):
     session: SessionFacts | None = None
     text_alone: bool = False
     accuracy_tokens: AnswerTokens | None = None
+    hashes: tuple[str, str] | None = None
     compared: ComparedRuns | None = None
     blocks: tuple[RunLogs, ...] = ()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE
 from mlperf_suite.benchmarks.rounds import round_of_seeds
 from mlperf_suite.loadgen.load_plan import loadgen_mode
@@ -129,18 +131,21 @@ def result_reported(run: RunFacts) -> Verdict:
     fix="Let the SUT answer every query of the accuracy run, and score every answer.",
 )
 def every_sample(run: RunFacts) -> Verdict:
-    """Every sample that LoadGen issues in an accuracy run was answered.
+    """Every sample that LoadGen issues in an accuracy run was answered, and accuracy.txt is of it.
 
     The QSL may have more of them: accuracy_sample_count_override, which mlperf.conf sets for
     gpt-oss-120b, has LoadGen take its first ones.
-    A submission's log is cut, so there the number of answers that were scored counts.
+    A submission's log is cut, so there the number of answers that were scored counts. An
+    accuracy.txt beside a whole log is of its answers: it has the log's hash, if any, and their mean
+    length in tokens, if it says one, to 5%.
     """
     count = run.number(run.detail.accuracy_count_key, "every sample")
     required = f"{count:,} samples"
     if run.submitted is None:
         samples = run.logs.accuracy.indices
         whole = len(samples) == count and all(0 <= index < count for index in samples)
-        return verdict(whole, f"{len(samples):,} samples", required)
+        fault = _scored_log(run) if whole else ""
+        return verdict(whole and not fault, fault or f"{len(samples):,} samples", required)
     name = run.benchmark.counted_as
     scored = (run.scores or {}).get(name)
     if scored is None and run.scores and name == COUNTED_IN_A_SENTENCE:
@@ -150,6 +155,22 @@ def every_sample(run: RunFacts) -> Verdict:
     if scored is None:
         return verdict(False, "nothing", required, f"accuracy.txt has no {name}")
     return verdict(scored == count, f"{scored:,.0f} samples", required)
+
+
+def _scored_log(run: RunFacts) -> str:
+    """How the log differs from the one that accuracy.txt beside it was made from; "" if not."""
+    scored, own = run.hashes or ("", "")
+    if scored != own:
+        return f"hash={scored[:8]}… in {ACCURACY_TXT}, {own[:8]}… of the log"
+    mean, tokens = (run.scores or {}).get("tokens_per_sample"), run.accuracy_tokens
+    if mean is None or tokens is None or run.benchmark.answers_as_text:
+        return ""
+    words = f"tokens_per_sample {mean:,} in {ACCURACY_TXT}, {tokens.mean:,.1f} in the log"
+    return "" if math.isclose(mean, tokens.mean, rel_tol=_TOKENS_APART) else words
+
+
+_TOKENS_APART = 0.05
+"""For how scorers count: with the end-of-text token or without, as text tokenized again."""
 
 
 @rule(

@@ -64,6 +64,7 @@ EVIDENCE = {
     "accuracy_every_sample": Evidence(f"accuracy/{_TEXT}", "gen_num"),
     "accuracy_whole_dataset": Evidence(f"accuracy/{_DETAIL}", '"qsl_reported_total_count"'),
     "accuracy_passed": Evidence(f"accuracy/{_DETAIL}", '"effective_test_mode"'),
+    "accuracy_log_ends": Evidence(f"accuracy/{_TEXT}", "^hash="),
 }
 """By rule, where its verdict shows. For other rules, only the verdict's words are shown."""
 
@@ -206,7 +207,7 @@ than the official ones. The files do not say how the differences arose.
 _KINDS = """\
 ## What failed
 
-There are six kinds:
+There are seven kinds:
 
 - **TEST06's log of answers is the accuracy run's.** The file is cut, as the official script cuts
   accuracy logs (`...` in its middle), and is the same, byte by byte, as the cut accuracy log of the
@@ -219,6 +220,8 @@ There are six kinds:
 - **A file of the measurements has a field twice**, with two values. Most JSON readers take the
   second; the suite takes neither.
 - **Two systems have the logs of one run**, byte by byte.
+- **The hash in accuracy.txt is that of the cut log itself**, where it is to be of the log before it
+  was cut; the rule `accuracy_passed` of the performance run follows from it.
 
 Each row is one line of one file, with the rules that fail for it."""
 

@@ -112,6 +112,7 @@ def test_a_profiled_run_leaves_its_trace_and_is_no_result(make: Make, tmp_path: 
     (judged,) = judge_folder(folder)
     statuses = {v.rule: v.status for v in judged.verdicts}
     assert statuses.pop("kept_run_unchanged") == "passed"
+    assert statuses.pop("kept_run_figure_agrees") == "passed"
     # Its session shortened it, which excuses nothing here.
     assert set(statuses.values()) == {"not judged", "failed"}
     with pytest.raises(UsageError, match=f"{folder}: {PROFILED}"):

@@ -59,6 +59,10 @@ def renamed(path: str, name: str) -> Change:
     return lambda folder: (folder / path).rename((folder / path).with_name(name))
 
 
+def settings(text: str) -> Change:
+    return text_edited(at(f"{RESULT}/user.conf"), lambda _: text)
+
+
 def field(name: str, value: object) -> Change:
     """A field of the system's description is another, or None: gone."""
     return lambda folder: change_file(SYSTEM(folder), {name: GONE if value is None else value})
@@ -76,6 +80,10 @@ OF_ANSWERS = (
 DAMAGES: list[tuple[str, Change]] = [
     ("required_files", removed(at(f"{RESULT}/README.md"))),
     ("required_files", text_edited(at(f"{RESULT}/user.conf"), lambda _: "")),
+    ("user_conf", settings("*.Server.target_qps = 9\n*.*.schedule_rng_seed = 7\n")),
+    ("user_conf", settings("llama2-70b.Server.target_qps = 9\n")),
+    ("", settings("llama2-70b.Server.target_qps = 9\nllama3_1-8b.*.target_qps = 9 # a seed\n")),
+    ("", settings("# *.*.qsl_rng_seed = 7\n")),
     ("required_files", removed(at("src"))),
     ("layout", renamed("src", "code")),
     ("measurements", renamed(f"{RESULT}/measurements.json", "box.json")),
@@ -342,6 +350,15 @@ def test_counts_are_whole_numbers(name: str, value: object) -> None:
 def test_counts_in_words_are_wrong(name: str, value: object) -> None:
     (wrong,) = missing_system_fields(system_fields() | {name: value})
     assert wrong.startswith(f"{name} ") and "not a whole number of " in wrong
+
+
+@pytest.mark.parametrize("word", ["TODO", "<tbd>", "FIXME"])
+def test_a_description_of_placeholders_is_not_filled_in(word: str) -> None:
+    """Two stand in one of 125 public descriptions."""
+    some = dict.fromkeys(("cooling", "framework"), word)
+    assert missing_system_fields(system_fields() | some) == []
+    wrong = missing_system_fields(system_fields() | some | {"operating_system": word})
+    assert len(wrong) == 3 and all(each.endswith(word) for each in wrong)
 
 
 def test_a_description_may_say_nothing_of_a_network() -> None:

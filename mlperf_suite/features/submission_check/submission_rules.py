@@ -6,10 +6,12 @@ submission checker.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from mlperf_suite.benchmarks.catalog import judged_in_trees
 from mlperf_suite.benchmarks.definition import Benchmark, Category, Scenario
 from mlperf_suite.benchmarks.rounds import Layout, Round
 from mlperf_suite.loadgen.logs import DETAIL, RunLogs
@@ -160,6 +162,7 @@ class ResultFacts(SubmittedFacts):
     layouts: Mapping[Layout, list[str]]
     accuracy: RunLogs
     performance: RunLogs
+    user_conf: str = ""
     audits: tuple[RunLogs, ...] = ()
     offline: RunLogs | None = None
 
@@ -323,8 +326,19 @@ def missing_system_fields(says: Mapping[str, Any]) -> list[str]:
         for name, value in says.items()
         if isinstance(value, str) and len(value.splitlines()) > 1
     ]
+    unsaid = [
+        name
+        for name in SYSTEM_FIELDS_FILLED
+        if str(says.get(name)).strip(" .?<>[]").lower() in _PLACEHOLDERS
+    ]
+    wrong += [f"{name} {says[name]}" for name in unsaid if len(unsaid) > _MAX_UNSAID]
     notes = [name for name in NOTES if says.get(name) and not isinstance(says[name], str)]
     return [*wrong, *(f"{name} is no text" for name in notes), *_wrong_network(says)]
+
+
+_PLACEHOLDERS = ("todo", "tbd", "fixme", "xxx", "fill in")
+_MAX_UNSAID = 2
+"""So many fields of one public system say TODO."""
 
 
 def _counts(value: object, least: int) -> bool:
@@ -381,6 +395,44 @@ def measurements(result: SubmittedFacts) -> Verdict:
     if result.division == "closed" and retraining.strip().lower() in ("yes", "y", "true"):
         return verdict(False, f"retraining {retraining}", "none in the closed division")
     return verdict(not empty, f"{', '.join(empty)} empty" if empty else required, required)
+
+
+@rule(
+    "result",
+    required="settings of this benchmark, and no seed",
+    official=False,
+    source="Inference rules, LoadGen Operation; LoadGen's FromConfig: model.scenario.key",
+    fix="Submit the user.conf that the runs were made with, and leave the seeds to mlperf.conf.",
+)
+def user_conf(result: ResultFacts) -> Verdict:
+    """user.conf sets no seed, and not only what is another benchmark's; no public one of 491 does.
+
+    Its rates and durations may be those of another run: 139 public ones are not their log's.
+    """
+    keys = [
+        parts
+        for line in result.user_conf.splitlines()
+        if len(parts := line.partition("#")[0].partition("=")[0].strip().rsplit(".", 2)) == 3
+    ]
+    faults = [key for _, _, key in keys if key.endswith("_rng_seed")]
+    models = {model for model, _, _ in keys}
+    if models and all(_is_anothers(model, result.benchmark) for model in models):
+        faults.append(f"only settings of {in_words(', '.join(sorted(models)))}")
+    return verdict(not faults, in_words(", ".join(faults)) or f"{len(keys)} settings")
+
+
+_OF_ONE_MODEL = re.compile(r"-(?:99(?:\.9)?|interactive|edge)$")
+
+
+def _model(name: str) -> str:
+    """The model of a benchmark's name."""
+    return _OF_ONE_MODEL.sub("", name).replace("_", ".")
+
+
+def _is_anothers(model: str, benchmark: Benchmark) -> bool:
+    """Whether user.conf's name of a model is that of another of MLPerf's benchmarks."""
+    known = {_model(name) for name in (*(b.id for b in judged_in_trees()), *OTHER_BENCHMARKS)}
+    return _model(model) in known - {_model(benchmark.id)}
 
 
 @rule(

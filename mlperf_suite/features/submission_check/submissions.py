@@ -513,6 +513,7 @@ def _result_facts(result: _Result, round_: Round, copies: tuple[str, ...]) -> Re
         measurements=read_json(file) if file else missing_json,
         accuracy=result.accuracy,
         performance=result.performance[0],
+        user_conf=read_text(folder / "user.conf") or "",
         copies=copies,
         nameplate=_power_supply_rating(place, round_),
     )
