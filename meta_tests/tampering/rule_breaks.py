@@ -65,6 +65,8 @@ FOLLOWING = {
     "accuracy_whole_dataset": {"accuracy_every_sample"},
     "accuracy_log_ends": {"accuracy_answers"},
     "accuracy_tokens_per_sample": {"accuracy_every_sample"},
+    # Not judged then.
+    "streamed_answers": {"ttft_limit", "tpot_limit"},
     "test01_answers": {"test01_same_answers"},
     "test01_log_is_whole": {"test01_same_answers"},
     "test07_log_is_whole": {"test07_every_sample"},
