@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meta_tests.made_runs import MadeRun, every_scenario, line
+from mlperf_suite.loadgen import logs as logs_module
 from mlperf_suite.loadgen.logs import (
     ACCURACY,
     DETAIL,
@@ -65,6 +66,35 @@ def test_what_is_said_twice_is_damage_and_a_message_is_not(tmp_path: Path) -> No
     (tmp_path / ACCURACY).write_text('[\n{"qsl_idx": 1, "qsl_idx": 2, "data": ""}\n]\n')
     (damage,) = read_logs(tmp_path).accuracy.damage
     assert damage == "not JSON: 'qsl_idx' twice in one object"
+
+
+def test_a_detail_log_of_any_length_is_read_in_bounded_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs_module, "_MAX_ENTRIES", 3)
+    monkeypatch.setattr(logs_module, "_MAX_LINE_BYTES", 400)
+    lines = [line("w", "hm", warning=True)] * 5 + [line("long", "x" * 400), line("result_x", 1)]
+    (tmp_path / DETAIL).write_text("\n".join(lines))
+    log = read_logs(tmp_path).detail
+    assert (len(log.entries), len(log.warnings), log["result_x"]) == (3, 3, 1)
+    assert log.damage == (
+        "line 6 is not an MLLOG entry",
+        "line 7 is not an MLLOG entry",
+        "more than 3 entries",
+    )
+
+
+@given(
+    st.recursive(
+        st.integers() | st.text() | st.booleans() | st.none(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=5,
+    )
+)
+def test_a_line_in_loadgens_own_form_reads_like_any_other(value: Any) -> None:
+    own = line("a", value)
+    other = own.replace('{"key"', '{ "key"').replace('"namespace"', '"other": "x", "namespace"')
+    assert parse_detail(own) == parse_detail(other)
 
 
 def test_a_line_ends_at_its_newline_alone() -> None:
@@ -131,6 +161,19 @@ def test_an_accuracy_log_is_read_token_by_token(tmp_path: Path) -> None:
         (tmp_path / ACCURACY).write_text(layout)
         log = read_logs(tmp_path).accuracy
         assert (len(log.samples), log.damage) == (1, ())
+
+
+def test_answers_in_columns_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = MadeRun(*every_scenario()[1], "test06")
+    rows = [*json.loads(run.accuracy_json), {"qsl_idx": 3, "data": "", "token_data": ""}]
+    rows.append({"qsl_idx": 2**63, "data": ""})
+    few = parse_accuracy(json.dumps(rows))
+    monkeypatch.setattr(logs_module, "_SMALL", 0)
+    many = parse_accuracy(json.dumps(rows))
+    assert isinstance(few.samples, tuple) and not isinstance(many.samples, tuple)
+    assert many == few and many.samples[1:3] == few.samples[1:3] and len(many.damage) == 1
+    assert (many.indices, many.places) == (few.indices, few.places)
+    assert many.token_counts == few.token_counts
 
 
 def test_files_are_read_with_their_sizes(tmp_path: Path) -> None:

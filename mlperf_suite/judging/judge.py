@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -88,7 +88,18 @@ def judge_folder(
     own = frozenset(path for of_one in found for path in of_one.own)
     review = JudgeRequest(round_, high_accuracy, smoke, tokenizer, own)
     judged = [group for of_one in found for group in of_one.verdicts(review)]
-    return judged + _judge_loose(root, folders, review) + _name_links(root, folders, review)
+    loose = tuple(_loose(folders, own)) if own.isdisjoint(root.parents) else ()
+    return judged + _judge_loose(root, loose, review) + _name_links(root, loose, review)
+
+
+def _loose(folders: Folders, own: Collection[Path]) -> Iterator[tuple[Path, list[str]]]:
+    """The folders that no judge has found, nor one above them."""
+    inside = set(own)
+    for folder, names in folders:
+        if folder.parent in inside:
+            inside.add(folder)
+        elif folder not in own:
+            yield folder, names
 
 
 def _name_links(root: Path, folders: Folders, review: JudgeRequest) -> list[VerdictGroup]:
@@ -100,9 +111,7 @@ def _name_links(root: Path, folders: Folders, review: JudgeRequest) -> list[Verd
         folder / name
         for folder, names in folders
         for name in names
-        if review.is_loose(folder)
-        and (folder / name).is_dir()
-        and not (folder / name).resolve().is_relative_to(root.resolve())
+        if (folder / name).is_dir() and not (folder / name).resolve().is_relative_to(root.resolve())
     ]
     return [
         refused(
@@ -144,17 +153,20 @@ def _judge_loose(root: Path, folders: Folders, review: JudgeRequest) -> list[Ver
     """Judge LoadGen logs outside what judges have found. Trial runs of a peak search and blocks of
     a caching audit are judged only if their own folder was requested."""
     of_logs = sorted(folder for folder, files in folders if LOG_NAMES & set(files))
-    runs = [
-        _loose_run(root, folder)
-        for folder in of_logs
-        if review.is_loose(folder) and not _is_trial(root, folder)
-    ]
-    passed = [
-        (run, accuracy_verdict(judge(facts)))
+    runs = [_loose_run(root, folder) for folder in of_logs if not _is_trial(root, folder)]
+    of_accuracy = {
+        run.folder: judge(facts)
         for run in runs
         if run.mode == "accuracy" and (facts := _loose_facts(run, review))
+    }
+    passed = [
+        (run, accuracy_verdict(verdicts))
+        for run in runs
+        if (verdicts := of_accuracy.get(run.folder)) is not None
     ]
-    return [_judge_loose_run(root, run, passed, review) for run in runs]
+    return [
+        _judge_loose_run(root, run, passed, of_accuracy.get(run.folder), review) for run in runs
+    ]
 
 
 def _is_trial(root: Path, folder: Path) -> bool:
@@ -167,8 +179,10 @@ def _judge_loose_run(
     root: Path,
     run: _LooseRun,
     passed: Iterable[tuple[_LooseRun, bool | None]],
+    verdicts: list[Verdict] | None,
     review: JudgeRequest,
 ) -> VerdictGroup:
+    """`passed`: the accuracy runs that were judged. `verdicts`: the run's own, if it is one."""
     parts = run.folder.relative_to(root).parts or (root.name,)
     name = name_of("", *parts)
     parents = {run.folder.parent, run.folder.parent.parent}
@@ -182,8 +196,8 @@ def _judge_loose_run(
     facts = _loose_facts(run, review, accuracy_passed)
     if facts is None:
         return _judge_unknown(name, run, review.round)
-    facts = replace(facts, accuracy_tokens=tokens)
-    verdicts = judge(facts)
+    if verdicts is None:
+        verdicts = judge(replace(facts, accuracy_tokens=tokens))
     if run.meta.profiler is not None:
         verdicts = set_aside_passed(verdicts, PROFILED)
     verdicts += judge(KeptRunFacts(run.changed)) if run.changed is not None else []
@@ -201,7 +215,7 @@ def _with_hint(verdict: Verdict) -> Verdict:
 
 def _answer_tokens(log: AccuracyLog) -> AnswerTokens | None:
     """The answer lengths in an accuracy log; None if it has no answers."""
-    return AnswerTokens.of([sample.token_count or len(sample.token_ids) for sample in log.samples])
+    return AnswerTokens.of(log.token_counts)
 
 
 def _judge_unknown(name: str, run: _LooseRun, round_: Round | None) -> VerdictGroup:
@@ -375,7 +389,7 @@ def _loose_reference(
     if run.meta.model is None:
         return benchmark.reference, ""
     model, dataset = run.meta.model, run.meta.dataset or ""
-    answers = scores.get("gen_num") or len(run.logs.accuracy.first_of_each())
+    answers = scores.get("gen_num") or len(run.logs.accuracy.indices)
     facts = _model_facts(Path(model))
     reference, why = None, f"no reference accuracy is known for the model {model}"
     for workload in _workloads(benchmark):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -117,9 +118,11 @@ def yaml_text(content: Mapping[str, Any]) -> str:
 def size_of(path: Path) -> int:
     """The file's size in bytes; 0 if there is no file."""
     try:
-        return path.stat().st_size if path.is_file() else 0
-    except OSError:
+        status = path.stat()
+    # ValueError: as in `read_bytes`.
+    except (OSError, ValueError):
         return 0
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
 
 def read_not_judged(folder: Path, scorer: Scorer) -> dict[str, str]:

@@ -6,11 +6,16 @@ The content of a log never raises: a damaged line is recorded as damage, and an 
 from __future__ import annotations
 
 import contextlib
+import sys
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
+
+import msgspec
 
 from mlperf_suite import strict_json
 from mlperf_suite.loadgen.clock_watch import ClockFigures, clock_faults
@@ -23,9 +28,14 @@ DETAIL, SUMMARY, ACCURACY = (
 )
 POWER_FORMAT = "%m-%d-%Y %H:%M:%S.%f"
 """Of power_begin and power_end."""
-_PREFIX = ":::MLLOG "
+_PREFIX = b":::MLLOG "
 _MAX_NUMBER = 2**64
-_JSON_SPACE = " \t\r\n"
+_JSON_SPACE = b" \t\r\n"
+_MAX_LOG_BYTES = 2**32
+_MAX_LINE_BYTES = 2**26
+"""Longer lines are read in parts, none of which is an entry."""
+_MAX_ENTRIES = 2_000_000
+"""Of a detail log, in memory. LoadGen writes some hundreds, and one for each error."""
 _SAID_ONCE = (
     "requested_",
     "effective_",
@@ -40,7 +50,7 @@ _SAID_ONCE = (
 """LoadGen writes each key with one of these beginnings once per run."""
 
 
-class Entry(NamedTuple):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """One entry of a detail log. `line`: its number in the file, from 1. `ms`: its timestamp, in
     ms since the log began, None if it has none. `process`, `thread`: the ids of its writer."""
 
@@ -104,43 +114,152 @@ def _number(value: object) -> float | int | None:
     return value if -_MAX_NUMBER <= value <= _MAX_NUMBER else None
 
 
-def parse_detail(text: str) -> DetailLog:
-    values: dict[str, Any] = {}
-    entries: list[Entry] = []
-    errors: list[str] = []
-    warnings: list[str] = []
-    damage: list[str] = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
+class _Metadata(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    is_error: bool
+    is_warning: bool
+    file: str
+    line_no: int
+    pid: int
+    tid: int
+
+
+class _Line(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """A line's members, as LoadGen writes them."""
+
+    key: str
+    value: msgspec.Raw
+    time_ms: Any
+    namespace: str
+    event_type: str
+    metadata: _Metadata
+
+
+_LINE = msgspec.json.Decoder(_Line)
+_STRINGS = 16
+"""The names and texts in a line, without its value."""
+_NOT_AS_WRITTEN = (msgspec.MsgspecError, ValueError, RecursionError)
+
+
+def _as_written(line: bytes) -> tuple[_Line, Any] | None:
+    """A line in LoadGen's own form, and its value; None for any other, which takes ten times as
+    long to read."""
+    if not line.startswith(_PREFIX) or b"\\" in line or not line.isascii():
+        return None
+    try:
+        entry = _LINE.decode(line[len(_PREFIX) :])
+        value = _value(bytes(entry.value))
+    except _NOT_AS_WRITTEN:
+        return None
+    # A member that stands twice, or members in the value, would have more quotes.
+    strings = _STRINGS + isinstance(value, str)
+    is_plain = line.count(b'"') == 2 * strings and line.count(b"[") < _FEW
+    return (entry, value) if is_plain else None
+
+
+_FEW = 50
+"""Brackets, which cannot be nested too deeply."""
+_SHARED_BYTES = range(2**12, 2**22)
+"""Of a value that the logs of many runs have alike: the samples that they load."""
+
+
+def _value(text: bytes) -> Any:
+    return _shared(text) if len(text) in _SHARED_BYTES else msgspec.json.decode(text)
+
+
+_shared = lru_cache(maxsize=8)(msgspec.json.decode)
+
+
+@dataclass(slots=True)
+class _DetailReader:
+    """What the lines of a detail log say so far; see `DetailLog`."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+    is_utf8: bool = True
+    is_short: bool = True
+
+    def read(self, number: int, line: bytes) -> None:
+        if (as_written := _as_written(line)) is not None:
+            entry, value = as_written
+            writer = entry.metadata
+            self._add(number, entry.key, value, entry.time_ms, writer.pid, writer.tid)
+            self._note(value, writer.is_error, writer.is_warning)
+            return
+        text = line.decode("utf-8", errors="replace")
+        self.is_utf8 &= "\N{REPLACEMENT CHARACTER}" not in text
+        if text.strip():
+            self._read_other(number, text)
+
+    def _read_other(self, number: int, text: str) -> None:
+        prefix, entry = _PREFIX.decode(), None
         try:
-            entry = strict_json.loads(line[len(_PREFIX) :]) if line.startswith(_PREFIX) else None
+            entry = strict_json.loads(text[len(prefix) :]) if text.startswith(prefix) else None
         except strict_json.RepeatedMemberError as error:
-            damage.append(f"line {number} has {error}")
-            continue
+            self.damage.append(f"line {number} has {error}")
+            return
         except ValueError:
-            entry = None
+            pass
         if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
-            damage.append(f"line {number} is not an MLLOG entry")
-            continue
-        key, value, metadata = entry["key"], entry.get("value"), entry.get("metadata")
-        if key in values and key.startswith(_SAID_ONCE):
-            damage.append(f"line {number} says {key} a second time")
-        values[key] = value
+            self.damage.append(f"line {number} is not an MLLOG entry")
+            return
+        value, metadata = entry.get("value"), entry.get("metadata")
         writer = metadata if isinstance(metadata, dict) else {}
-        stamp = _number(entry.get("time_ms"))
-        entries.append(Entry(number, key, value, stamp, writer.get("pid"), writer.get("tid")))
-        if not isinstance(metadata, dict) or not isinstance(metadata.get("is_error"), bool):
-            damage.append(f"line {number} does not say whether it is an error")
-        elif metadata["is_error"]:
-            errors.append(str(value))
-        elif metadata.get("is_warning"):
-            warnings.append(str(value))
-    if not values:
-        damage.append("no MLLOG entry")
-    if "\N{REPLACEMENT CHARACTER}" in text:
-        damage.append("not UTF-8 throughout")
-    return DetailLog(values, tuple(errors), tuple(warnings), tuple(damage), tuple(entries))
+        stamp, is_error = entry.get("time_ms"), writer.get("is_error")
+        self._add(number, entry["key"], value, stamp, writer.get("pid"), writer.get("tid"))
+        if isinstance(is_error, bool):
+            self._note(value, is_error, bool(writer.get("is_warning")))
+        else:
+            self.damage.append(f"line {number} does not say whether it is an error")
+
+    def _add(
+        self, number: int, key: str, value: Any, stamp: object, process: object, thread: object
+    ) -> None:
+        if key in self.values and key.startswith(_SAID_ONCE):
+            self.damage.append(f"line {number} says {key} a second time")
+        key = sys.intern(key)
+        self.values[key] = value
+        self.is_short = len(self.entries) < _MAX_ENTRIES
+        if self.is_short:
+            self.entries.append(Entry(number, key, value, _number(stamp), process, thread))
+
+    def _note(self, value: object, is_error: bool, is_warning: bool) -> None:
+        if (is_error or is_warning) and self.is_short:
+            (self.errors if is_error else self.warnings).append(str(value))
+
+    def whole(self) -> DetailLog:
+        if not self.values:
+            self.damage.append("no MLLOG entry")
+        if not self.is_utf8:
+            self.damage.append("not UTF-8 throughout")
+        if not self.is_short:
+            self.damage.append(f"more than {_MAX_ENTRIES:,} entries")
+        return DetailLog(
+            self.values,
+            tuple(self.errors),
+            tuple(self.warnings),
+            tuple(self.damage),
+            tuple(self.entries),
+        )
+
+
+def parse_detail(text: str) -> DetailLog:
+    return _detail_of(text.encode("utf-8", "surrogatepass").split(b"\n"))
+
+
+def _detail_of(lines: Iterable[bytes]) -> DetailLog:
+    reader = _DetailReader()
+    for number, line in enumerate(lines, 1):
+        reader.read(number, line)
+    return reader.whole()
+
+
+def _read_detail(path: Path) -> DetailLog:
+    """Read a detail log line by line. Raises OSError."""
+    with open_regular(path, _MAX_LOG_BYTES) as file:
+        return _detail_of(iter(partial(file.readline, _MAX_LINE_BYTES), b""))
 
 
 class TokenIds(Sequence[int]):
@@ -196,17 +315,149 @@ class LoggedSample:
     place: int | None = None
 
 
+class LoggedAnswers(Sequence[LoggedSample]):
+    """The answers of a log, each made when asked for: a log of millions is kept in columns.
+
+    Equal to any sequence of the same answers. Numbers are int64, -1 for none; `_ids` and `_first`
+    have the tokens of all answers, `_ends` and `_first_ends` where those of each end.
+    """
+
+    __slots__ = ("_count", "_ends", "_first", "_first_ends", "_ids", "_index", "_place", "_streams")
+
+    def __init__(self, samples: Iterable[LoggedSample] = ()) -> None:
+        self._index, self._count, self._place = array("q"), array("q"), array("q")
+        self._ids, self._ends = array("i"), array("q")
+        self._first, self._first_ends, self._streams = array("i"), array("q"), bytearray()
+        for s in samples:
+            first = None if s.first_token_ids is None else _raw(s.first_token_ids)
+            self.add(s.index, _raw(s.token_ids), first, s.token_count, s.place)
+
+    def add(
+        self, index: int, ids: bytes, first: bytes | None, count: int | None, place: int | None
+    ) -> None:
+        """Add an answer. Raises OverflowError for a number of more than 63 bits."""
+        numbers = array(
+            "q", (index, -1 if count is None else count, -1 if place is None else place)
+        )
+        self._index.append(numbers[0])
+        self._count.append(numbers[1])
+        self._place.append(numbers[2])
+        self._ids.frombytes(ids)
+        self._ends.append(len(self._ids))
+        self._first.frombytes(first or b"")
+        self._first_ends.append(len(self._first))
+        self._streams.append(first is not None)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    @overload
+    def __getitem__(self, number: int) -> LoggedSample: ...
+    @overload
+    def __getitem__(self, number: slice) -> tuple[LoggedSample, ...]: ...
+    def __getitem__(self, number: int | slice) -> LoggedSample | tuple[LoggedSample, ...]:
+        if isinstance(number, slice):
+            return tuple(self[n] for n in range(*number.indices(len(self))))
+        n = range(len(self))[number]
+        ids = TokenIds(_part(self._ids, self._ends, n).tobytes())
+        first = tuple(_part(self._first, self._first_ends, n)) if self._streams[n] else None
+        count, place = self._count[n], self._place[n]
+        return LoggedSample(
+            self._index[n], ids, first, None if count < 0 else count, None if place < 0 else place
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or len(other) != len(self):
+            return False
+        return all(one == two for one, two in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]  # it grows
+
+    @property
+    def size(self) -> int:
+        """The number of answers and of their tokens."""
+        return len(self) + len(self._ids)
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        return [pair for pair in zip(self._place, self._index, strict=True) if pair[0] >= 0]
+
+    @property
+    def indices(self) -> frozenset[int]:
+        return frozenset(self._index)
+
+    @property
+    def token_counts(self) -> list[int]:
+        starts = chain((0,), self._ends)
+        parts = zip(self._count, starts, self._ends, strict=False)
+        return [count if count > 0 else end - start for count, start, end in parts]
+
+    def beginnings(self, tokens: int) -> Iterator[bytes]:
+        """The first tokens of each answer, as int32."""
+        starts = chain((0,), self._ends)
+        for start, end in zip(starts, self._ends, strict=False):
+            yield self._ids[start : min(end, start + tokens)].tobytes()
+
+    def are_within(self, vocabulary: int) -> bool:
+        """Whether each answer has tokens, all of them of a vocabulary of this size."""
+        import numpy as np
+
+        ends, ids = np.frombuffer(self._ends, np.int64), np.frombuffer(self._ids, np.int32)
+        return bool(np.diff(ends, prepend=0).all() and ids.min() >= 0 and ids.max() < vocabulary)
+
+    @property
+    def are_wide(self) -> bool:
+        """Whether the answers' tokens are int64, which the official scripts also read (--dtype).
+
+        Read as int32, every second token is then 0. A model's own answers can have that too if they
+        are short, or 0 throughout, but then have as many tokens as LoadGen was told.
+        """
+        if any(end % 2 for end in self._ends) or any(memoryview(self._ids)[1::2]):
+            return False
+        as_told = (s.token_count == len(s.token_ids) for s in self)
+        short = (len(s.token_ids) <= _SHORT or not any(s.token_ids) for s in self)
+        return bool(self._ids) and not (all(as_told) and all(short))
+
+
+_SHORT = 8
+"""An answer of at most so many tokens may have 0 as every second one by itself."""
+
+
+def _part(ids: array[int], ends: array[int], number: int) -> array[int]:
+    return ids[ends[number - 1] if number else 0 : ends[number]]
+
+
+def _raw(token_ids: Iterable[int]) -> bytes:
+    return array("i", token_ids).tobytes()
+
+
 @dataclass(frozen=True, slots=True)
 class AccuracyLog:
     """A parsed mlperf_log_accuracy.json, in the log's order. `damage` as in DetailLog."""
 
-    samples: tuple[LoggedSample, ...]
+    samples: Sequence[LoggedSample]
     damage: tuple[str, ...] = ()
 
     @property
-    def places(self) -> tuple[tuple[int, int], ...]:
+    def places(self) -> Sequence[tuple[int, int]]:
         """The place in the order of issue and the sample index of each entry that has a place."""
-        return tuple((s.place, s.index) for s in self.samples if s.place is not None)
+        if isinstance(self.samples, LoggedAnswers):
+            return self.samples.places
+        return [(s.place, s.index) for s in self.samples if s.place is not None]
+
+    @property
+    def indices(self) -> frozenset[int]:
+        """The samples that have an answer."""
+        if isinstance(self.samples, LoggedAnswers):
+            return self.samples.indices
+        return frozenset(sample.index for sample in self.samples)
+
+    @property
+    def token_counts(self) -> list[int]:
+        """Of each answer, as reported to LoadGen or else as logged."""
+        if isinstance(self.samples, LoggedAnswers):
+            return self.samples.token_counts
+        return [sample.token_count or len(sample.token_ids) for sample in self.samples]
 
     def first_of_each(self) -> dict[int, LoggedSample]:
         """The first entry of each sample index, which is the one the official script uses."""
@@ -223,14 +474,14 @@ def _whole(value: object) -> int:
     return value
 
 
-def _tokens(value: object) -> TokenIds:
-    """Token ids from LoadGen's hex dump of little-endian int32. Raises ValueError."""
+def _tokens(value: object) -> bytes:
+    """Token ids as int32, from LoadGen's hex dump of them. Raises ValueError."""
     if not isinstance(value, str):
         raise ValueError("no hex string")
     raw = bytes.fromhex(value)
     if len(raw) % 4:
         raise ValueError("not a whole number of int32")
-    return TokenIds(raw)
+    return raw
 
 
 def parse_accuracy(text: str) -> AccuracyLog:
@@ -243,40 +494,65 @@ def parse_accuracy(text: str) -> AccuracyLog:
     return logged_answers(entries)
 
 
-_MAX_ACCURACY_BYTES = 2**32
+class _Answer(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """An entry's members, as LoadGen writes them."""
+
+    seq_id: int
+    qsl_idx: int
+    data: str
+    token_data: str | msgspec.UnsetType = msgspec.UNSET
+    token_count: int | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def quotes(self) -> int:
+        """Of its members, if each stands once."""
+        with_first = 4 * (self.token_data is not msgspec.UNSET)
+        return 8 + with_first + 2 * (self.token_count is not msgspec.UNSET)
+
+
+_ANSWER = msgspec.json.Decoder(_Answer)
 
 
 def _read_accuracy(path: Path) -> AccuracyLog:
     """Read an accuracy log, entry by entry if each has its own line, as LoadGen writes them: a log
     of long answers takes hundreds of megabytes. Raises OSError."""
-    with open_regular(path, _MAX_ACCURACY_BYTES) as file:
+    with open_regular(path, _MAX_LOG_BYTES) as file:
         with contextlib.suppress(ValueError):
-            return logged_answers(_by_line(line.decode("utf-8", errors="replace") for line in file))
+            return logged_answers(map(_answer, _by_line(file)))
         # In another format or damaged: parsing the whole text shows what is wrong.
         file.seek(0)
         return parse_accuracy(file.read().decode("utf-8", errors="replace"))
 
 
-def _by_line(lines: Iterable[str]) -> Iterator[object]:
+def _answer(text: bytes) -> Any:
+    """An entry, in LoadGen's own form or any other. Raises ValueError if it is not JSON."""
+    with contextlib.suppress(*_NOT_AS_WRITTEN):
+        answer = _ANSWER.decode(text)
+        if text.count(b'"') == answer.quotes and b"\\" not in text:
+            return answer
+    return strict_json.loads(text.decode("utf-8", errors="replace"))
+
+
+def _by_line(lines: Iterable[bytes]) -> Iterator[bytes]:
     """The entries of a JSON list whose brackets and entries each have their own line.
 
     Raises ValueError for any other text.
     """
     begun = closed = False
-    after = "["
+    after = b"["
     for line in lines:
         text = line.strip(_JSON_SPACE)
         if not text:
             continue
-        if closed or (not begun and text != "["):
+        if closed or (not begun and text != b"["):
             raise ValueError("more than a list, a line for each entry")
         if not begun:
             begun = True
-        elif text == "]" and after != ",":
+        elif text == b"]" and after != b",":
             closed = True
         elif after:
-            after = "," if text.endswith(",") else ""
-            yield strict_json.loads(text.removesuffix(","))
+            after = b"," if text.endswith(b",") else b""
+            yield text.removesuffix(b",")
         else:
             raise ValueError("no comma between entries")
     if not closed:
@@ -285,42 +561,41 @@ def _by_line(lines: Iterable[str]) -> Iterator[object]:
 
 def logged_answers(entries: Iterable[Any]) -> AccuracyLog:
     """The answers of an accuracy log's entries; what is no entry becomes damage."""
-    samples: list[LoggedSample] = []
-    damage: list[str] = []
+    samples, damage = LoggedAnswers(), list[str]()
     for number, entry in enumerate(entries, 1):
         try:
-            count, place = entry.get("token_count"), entry.get("seq_id")
-            samples.append(
-                LoggedSample(
-                    _whole(entry["qsl_idx"]),
-                    _tokens(entry["data"]),
-                    tuple(_tokens(entry["token_data"])) if "token_data" in entry else None,
-                    None if count is None else _whole(count),
-                    None if place is None else _whole(place),
-                )
-            )
+            samples.add(*_parts(entry))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             damage.append(f"entry {number}: {type(error).__name__}: {str(error)[:80]}")
-    if _are_wide(samples):
-        samples = [_narrowed(sample) for sample in samples]
-    return AccuracyLog(tuple(samples), tuple(damage))
+    if samples.are_wide:
+        samples = LoggedAnswers(map(_narrowed, samples))
+    return AccuracyLog(samples if samples.size > _SMALL else tuple(samples), tuple(damage))
 
 
-_SHORT = 8
-"""An answer of at most so many tokens may have 0 as every second one by itself."""
+_SMALL = 2**16
+"""The size of a log whose answers are made at once, since several rules ask for them."""
 
 
-def _are_wide(samples: Sequence[LoggedSample]) -> bool:
-    """Whether the answers' tokens are int64, which the official scripts also read (--dtype).
-
-    Read as int32, every second token is then 0. A model's own answers can have that too if they are
-    short, or 0 throughout, but then have as many tokens as LoadGen was told.
-    """
-    ids = [sample.token_ids for sample in samples]
-    if any(len(of) % 2 or any(of[1::2]) for of in ids):
-        return False
-    told = all(sample.token_count == len(sample.token_ids) for sample in samples)
-    return any(ids) and not (told and all(len(of) <= _SHORT or not any(of) for of in ids))
+def _parts(entry: Any) -> tuple[int, bytes, bytes | None, int | None, int | None]:
+    """What `LoggedAnswers.add` takes, of an entry. Raises ValueError, LookupError, TypeError or
+    AttributeError if it is none."""
+    if isinstance(entry, _Answer):
+        first, count = entry.token_data, entry.token_count
+        return (
+            _whole(entry.qsl_idx),
+            _tokens(entry.data),
+            None if first is msgspec.UNSET else _tokens(first),
+            None if count is msgspec.UNSET else _whole(count),
+            _whole(entry.seq_id),
+        )
+    count, place = entry.get("token_count"), entry.get("seq_id")
+    return (
+        _whole(entry["qsl_idx"]),
+        _tokens(entry["data"]),
+        _tokens(entry["token_data"]) if "token_data" in entry else None,
+        None if count is None else _whole(count),
+        None if place is None else _whole(place),
+    )
 
 
 def _narrowed(sample: LoggedSample) -> LoggedSample:
@@ -363,22 +638,22 @@ class RunLogs:
 def read_logs(folder: Path) -> RunLogs:
     """Read the logs in a folder; their content or absence never raises."""
     contents: dict[str, Any] = {}
+    files: dict[str, Path] = {}
     sizes: dict[str, int] = {}
     problems: dict[str, str] = {}
-    for name, read in ((DETAIL, _read_text), (SUMMARY, _read_text), (ACCURACY, _read_accuracy)):
+    for name, read in ((DETAIL, _read_detail), (SUMMARY, _read_text), (ACCURACY, _read_accuracy)):
         path = folder / name
         try:
             contents[name], sizes[name] = read(path), path.stat().st_size
+            files[name] = path
         except OSError as error:
             problems[name] = f"{name} cannot be read: {error.strerror}"
     return RunLogs(
         folder,
-        parse_detail(contents[DETAIL])
-        if DETAIL in contents
-        else DetailLog({}, damage=(problems[DETAIL],)),
+        contents.get(DETAIL) or DetailLog({}, damage=(problems[DETAIL],)),
         contents.get(SUMMARY, ""),
         contents.get(ACCURACY) or AccuracyLog((), (problems[ACCURACY],)),
-        {name: folder / name for name in sizes},
+        files,
         sizes,
     )
 

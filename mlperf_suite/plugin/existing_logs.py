@@ -133,6 +133,9 @@ def _is_nothing_judged(config: pytest.Config) -> bool:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None]:
+    # pytest looks for the output of each failed test's teardown among all reports of this kind.
+    silent = terminalreporter.stats.get("", [])
+    silent[:] = [report for report in silent if report.sections]
     yield
     config = terminalreporter.config
     judged = config.stash.get(_JUDGED, None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -73,6 +73,7 @@ def _f1_shares(text: str) -> Iterator[float]:
             yield float(shares[-1])
 
 
+@lru_cache(maxsize=8)
 def parse_accuracy_txt(text: str) -> AccuracyTxt:
     """Parse the text of an accuracy.txt; never raises because of its content."""
     values: dict[str, set[float]] = {}
@@ -122,7 +123,7 @@ class CutLog:
     longest: int
 
 
-def answers_in(text: str) -> tuple[LoggedSample, ...]:
+def answers_in(text: str) -> Sequence[LoggedSample]:
     """The answers whose beginning is in a truncated accuracy log, the last one of an end as far as
     it goes; those that are no whole tokens are left out."""
     answers = [

@@ -137,7 +137,7 @@ def no_loadgen_errors(run: RunFacts) -> Verdict:
 def _is_shortened_and_whole(run: RunFacts) -> bool:
     """Whether a shortened audit logged an answer to each sample that LoadGen has."""
     count = run.detail.number("qsl_reported_total_count") or 0
-    samples = run.logs.accuracy.first_of_each()
+    samples = run.logs.accuracy.indices
     return is_shortened(run) and 0 < count == len(samples) > max(samples)
 
 
@@ -155,7 +155,7 @@ def every_sample(run: RunFacts) -> Verdict:
     with replacement, samples that were not drawn decide nothing; each query's answer is logged.
     """
     count = run.benchmark.samples_of(run.mode)
-    samples = set(run.logs.accuracy.first_of_each())
+    samples = run.logs.accuracy.indices
     whole = samples == set(range(count))
     value, required = f"{len(samples):,} samples", f"{count:,} samples"
     each_logged = len(run.logs.accuracy.samples) >= audit_of(run).queries
@@ -268,7 +268,7 @@ def _as_accurate(run: RunFacts, found: str) -> Verdict:
     ours, theirs = ((scores or {}).get(name) for scores in (run.scores, other_scores))
     if not ours or theirs is None:
         return verdict(False, found, required, f"no {name} of both runs to compare")
-    samples = set(run.logs.accuracy.first_of_each())
+    samples = run.logs.accuracy.indices
     if len(samples) != run.detail.number("qsl_reported_total_count"):
         return verdict(False, found, required, "not every sample was logged")
     apart = abs(1 - theirs / ours)

@@ -138,7 +138,7 @@ def every_sample(run: RunFacts) -> Verdict:
     count = run.number(run.detail.accuracy_count_key, "every sample")
     required = f"{count:,} samples"
     if run.submitted is None:
-        samples = run.logs.accuracy.first_of_each()
+        samples = run.logs.accuracy.indices
         whole = len(samples) == count and all(0 <= index < count for index in samples)
         return verdict(whole, f"{len(samples):,} samples", required)
     name = run.benchmark.counted_as

@@ -140,10 +140,10 @@ def _complete_up_to_last(entries: Sequence[tuple[int, int]]) -> Verdict:
     """Whether every answer whose draw is below a logged one was logged too, up to the last."""
     logged = [place for place, _ in entries]
     draws = logging_draws(LOG_SEED, max(logged) + 1)
-    most = max(draws[logged])
-    gaps = [place for place in set(range(len(draws))) - set(logged) if draws[place] <= most]
+    left_out = draws <= max(draws[logged])
+    left_out[logged] = False
     if len(set(logged)) < len(logged):
         return verdict(False, "an answer is logged twice")
-    if gaps:
-        return verdict(False, f"no answer in place {min(gaps):,}, drawn before others")
+    if left_out.any():
+        return verdict(False, f"no answer in place {left_out.argmax():,}, drawn before others")
     return verdict(True, f"{len(entries):,} entries, as drawn")

@@ -130,9 +130,10 @@ def shuffled(seed: int, count: int, *, old: bool = False) -> tuple[int, ...]:
     return tuple(items)
 
 
+@lru_cache(maxsize=8)
 def loaded_sets(
     seed: int, total: int, size: int, *, accuracy: bool, old: bool = False
-) -> list[list[int]]:
+) -> Sequence[list[int]]:
     """The sets of samples that LoadGen loads: one of `size` for performance, all for accuracy.
 
     `total`: the samples that are shuffled. From LoadGen 6.0.16 on, a performance run shuffles only
@@ -150,6 +151,12 @@ def logging_draws(seed: int, count: int) -> npt.NDArray[np.float64]:
     An answer is logged if its draw is at most accuracy_log_sampling_target / expected queries.
     `seed`: accuracy_log_rng_seed. It shifts the output of an unseeded std::mt19937 for each sample.
     """
+    # A power of two, so that logs of similar lengths share their draws.
+    return _logging_draws(seed, 1 << count.bit_length())[:count]
+
+
+@lru_cache(maxsize=4)
+def _logging_draws(seed: int, count: int) -> npt.NDArray[np.float64]:
     import numpy as np
 
     offset = float(uniform(generator(seed), 1)[0])
@@ -160,6 +167,7 @@ def logging_draws(seed: int, count: int) -> npt.NDArray[np.float64]:
 # When each query is issued
 
 
+@lru_cache(maxsize=64)
 def schedule(settings: ScheduleSettings) -> Schedule:
     """The queries of a run.
 

@@ -99,7 +99,7 @@ def issue_order(run: RunFacts) -> Verdict:
     Of a submission's cut log, of the entries at its two ends.
     """
     if run.submitted is not None:
-        entries = parse_cut_log(run.submitted.accuracy_log or "").places
+        entries: Sequence[tuple[int, int]] = parse_cut_log(run.submitted.accuracy_log or "").places
     else:
         entries = run.logs.accuracy.places
     if not entries:

@@ -37,6 +37,7 @@ HASHED = tuple(
 """The files whose SHA-1 client and server recorded."""
 _LOADGEN_TIME = re.compile(r"\d{0,9}-\d{0,9}-\d{0,9} \d{0,9}:\d{0,9}:\d{0,9}\.\d{0,9}")
 _TIME_FORMAT = "%m-%d-%Y %H:%M:%S.%f"
+_IN_MS = re.compile(r"\d\d-\d\d-\d{4} \d\d:\d\d:\d\d\.\d{3}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,15 @@ def time_in(match: re.Match[str] | None, line: str) -> datetime:
     """The time, in UTC, that was matched in a line. Raises ValueError if there is none."""
     if match is None:
         raise ValueError(f"no time in {line.strip()}")
-    return datetime.strptime(match[0], _TIME_FORMAT).replace(tzinfo=UTC)
+    return _utc(match[0])
+
+
+def _utc(text: str) -> datetime:
+    """A time in UTC. Raises ValueError. Analyzers' files have hundreds of thousands, of one form
+    that `strptime` takes ten times as long to read."""
+    if _IN_MS.fullmatch(text):
+        return datetime.fromisoformat(f"{text[6:10]}-{text[:5]} {text[11:]}+00:00")
+    return datetime.strptime(text, _TIME_FORMAT).replace(tzinfo=UTC)
 
 
 _Sample = tuple[datetime, list[str]]
@@ -103,7 +112,7 @@ def _samples_within(
     for line in facts.lines(f"{folder}/{SPL}"):
         if line.startswith("Time"):
             cells = line.split(",")
-            at = datetime.strptime(cells[1], _TIME_FORMAT).replace(tzinfo=UTC)
+            at = _utc(cells[1])
             if span[0] < at < span[1]:
                 yield at, cells
 
@@ -148,11 +157,7 @@ def sampling_fault(facts: PowerFacts) -> str:
 
 
 def _run_span(facts: PowerFacts) -> tuple[datetime, datetime]:
-    begin, end = (
-        datetime.strptime(facts.detail[key], _TIME_FORMAT).replace(tzinfo=UTC)
-        for key in ("power_begin", "power_end")
-    )
-    return begin, end
+    return _utc(facts.detail["power_begin"]), _utc(facts.detail["power_end"])
 
 
 @dataclass(frozen=True, slots=True)

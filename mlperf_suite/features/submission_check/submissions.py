@@ -60,7 +60,8 @@ from mlperf_suite.strict_json import JsonFile
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """A scenario's folder, identified, and the logs of its runs. `audits`: by name."""
+    """A scenario's folder, identified, and the logs of its runs. `audits`: by name.
+    `accuracy_txt`, `cut_log`: their texts, None for a file that cannot be read or is not cut."""
 
     place: ScenarioFolder
     benchmark: Benchmark
@@ -68,6 +69,8 @@ class _Result:
     accuracy: RunLogs
     performance: tuple[RunLogs, ...]
     audits: dict[str, RunLogs]
+    accuracy_txt: str | None
+    cut_log: str | None
 
     @property
     def round(self) -> Round | None:
@@ -206,8 +209,8 @@ def _copies(
             values = tuple(str(logs.detail[key]) for key in _OF_A_RUN[mode])
             if "None" not in values:
                 runs[mode, *values].append(place)
-        log = _cut_log(place)
-        digest = parse_accuracy_txt(read_text(_accuracy_txt(place)) or "").hash
+        log = result.cut_log
+        digest = parse_accuracy_txt(result.accuracy_txt or "").hash
         if digest and log is not None:
             logs_of[digest][log].append(place)
         if log and result.scenario.name in SERVER:
@@ -314,7 +317,10 @@ def _results(
                 audit.name: read_logs(scenario_place.audit(audit.name) / "performance" / "run_1")
                 for audit in benchmark.audits
             }
-            results.append(_Result(scenario_place, benchmark, scenario, accuracy, runs, audits))
+            texts = (read_text(_accuracy_txt(scenario_place)), _cut_log(scenario_place))
+            results.append(
+                _Result(scenario_place, benchmark, scenario, accuracy, runs, audits, *texts)
+            )
     return results
 
 
@@ -369,7 +375,7 @@ def _judge_result(
     offline: _Result | None,
 ) -> VerdictGroup:
     place, benchmark = result.place, result.benchmark
-    accuracy_txt = read_text(_accuracy_txt(place))
+    accuracy_txt = result.accuracy_txt
     accuracy = RunFacts(
         benchmark,
         result.scenario,
@@ -381,7 +387,7 @@ def _judge_result(
         reference=benchmark.reference,
         high_accuracy=high_accuracy,
         division="open" if place.division == "open" else "closed",
-        submitted=SubmittedTexts(accuracy_txt, accuracy_log=_cut_log(place)),
+        submitted=SubmittedTexts(accuracy_txt, accuracy_log=result.cut_log),
         eos_token_ids=benchmark.eos_token_ids,
         # An open submission may use a model of its own.
         vocabulary=None if place.division == "open" else benchmark.vocabulary,
