@@ -29,7 +29,7 @@ from mlperf_suite.errors import RunError
 from mlperf_suite.features.endpoints.curve import official_points
 from mlperf_suite.features.endpoints.curve.curve_accuracy import CurveAccuracy
 from mlperf_suite.features.endpoints.curve.curve_figures import (
-    REHEARSAL,
+    NO_ENDPOINTS_RESULT,
     CurveFigures,
     CurvePoint,
     PointAccuracy,
@@ -138,9 +138,9 @@ def test_a_curve_has_its_c_max_and_a_score(make: Make, lines: list[str], scored:
     assert curve.rehearsal and curve.cohort == "2026-10-C1"
     assert {1, 2, 4} <= set(outcomes(curve))
     summary = summary_of(session)
-    assert summary.meta.status == "complete" and REHEARSAL in summary.no_result
+    assert summary.meta.status == "complete" and NO_ENDPOINTS_RESULT in summary.no_result
     assert (summary.meta.benchmark, summary.meta.scenario) == (LLAMA, "Curve")
-    assert REHEARSAL in (session.folder / "report.html").read_text()
+    assert NO_ENDPOINTS_RESULT in (session.folder / "report.html").read_text()
     assert any(line.startswith("concurrency 4: ") for line in lines)
     # Accuracy is gated at one point: below a C_max of 33 there are no regions.
     assert scored == [curve.c_max]
@@ -366,7 +366,7 @@ def client_of(monkeypatch: MonkeyPatch, jobs: list[ClientJob], state: Callable[[
 OFFICIAL: dict[str, Any] = {"endpoint": ["http://127.0.0.1:1"], "client": "inference-endpoint"}
 
 
-def test_points_of_the_real_client_are_no_rehearsal(make: Make, monkeypatch: MonkeyPatch) -> None:
+def test_points_of_the_real_client_can_be_a_result(make: Make, monkeypatch: MonkeyPatch) -> None:
     jobs: list[ClientJob] = []
     client_of(monkeypatch, jobs, lambda concurrency: "complete")
     session = made(make, Endpoint, **OFFICIAL)

@@ -22,8 +22,8 @@ from meta_tests.made_curve import (
 )
 from meta_tests.made_package import client_point_config
 from mlperf_suite.features.endpoints.curve.curve_figures import (
+    NO_ENDPOINTS_RESULT,
     PART,
-    REHEARSAL,
     CurveFigures,
     CurvePoint,
 )
@@ -162,7 +162,7 @@ def test_each_missing_fact_is_named(tmp_path: Path, curve: Path, capsys: Capture
         assert re.search(rf"submission.toml lacks .*\b{name}\b", refusal), line
 
 
-def test_of_the_suites_own_curve_a_rehearsal_is_refused_and_its_search_left_out(
+def test_of_the_suites_own_curve_points_are_refused_and_its_search_left_out(
     tmp_path: Path, capsys: Capture
 ) -> None:
     curve = write_curve(tmp_path)
@@ -171,7 +171,7 @@ def test_of_the_suites_own_curve_a_rehearsal_is_refused_and_its_search_left_out(
     write_json(curve / "summary.json", summary.as_json())
     assert build(tmp_path) == 2
     refusal, outcome = capsys.readouterr().err.splitlines()
-    assert refusal.startswith(f"refused: {curve}: {REHEARSAL}")
+    assert refusal.startswith(f"refused: {curve}: {NO_ENDPOINTS_RESULT}")
     assert outcome.startswith("no package was written")
     points = [CurvePoint(int(p.name[1:]), "measured", folder=p.name) for p in curve.glob("c*")]
     shutil.copytree(curve / "c64", curve / "search" / "c64")

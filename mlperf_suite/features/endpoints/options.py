@@ -53,8 +53,8 @@ def check(settings: Settings) -> None:
     if not by_official_client(settings):
         if series:
             raise UsageError(
-                f"--series {series}: can only be used with --client {CLIENT}: a curve by "
-                "the suite's own client is a rehearsal, which -m curve measures"
+                f"--series {series}: can only be used with --client {CLIENT}; "
+                "-m curve measures a curve with the suite's own client, which is no result"
             )
         return
     conflicts = {

@@ -1,6 +1,6 @@
 """The replay of a production trace on a server: its arrivals, lengths and shared prefixes.
 
-Open loop: each request is sent when the trace says, whatever the server has answered. A rehearsal:
+Open loop: each request is sent when the trace says, whatever the server has answered:
 no benchmark of MLPerf has such a load, and the prompts are words without a meaning.
 """
 
@@ -37,7 +37,7 @@ from mlperf_suite.results.schema import Goodput
 from mlperf_suite.rules.limits import FULL_SHARE
 from mlperf_suite.session.plan import clock
 
-TRACE_MARK = "rehearsal on a recorded trace, not an MLPerf result"
+TRACE_MARK = "not an MLPerf result: a recorded trace"
 _ANY_ID = 2**31 - 1
 """What the ids of answers stay below: what they mean matters to nobody here."""
 _MAX_DELAY_MS = 10.0

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.features.endpoints.curve.curve_figures import (
-    REHEARSAL,
+    NO_ENDPOINTS_RESULT,
     SCORED_FOLDER,
     CurveFigures,
     curve_of,
@@ -74,7 +74,7 @@ def read_points(folders: Sequence[Path]) -> tuple[list[ClientPoint], list[str]]:
         curve = _curve(folder)
         if curve is not None and curve.rehearsal:
             reasons.append(
-                f"{folder}: {REHEARSAL}; measure the curve with the official client "
+                f"{folder}: {NO_ENDPOINTS_RESULT}: measure the curve with the official client "
                 "(inference-endpoint)"
             )
             continue

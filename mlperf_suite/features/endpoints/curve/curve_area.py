@@ -290,7 +290,7 @@ def curve_differences(before: CurveFigures | None, now: CurveFigures | None) -> 
         return []
     facts = (
         ("load generator", *(side.client.split(" ")[0] for side in (before, now))),
-        ("rehearsal", *("yes" if side.rehearsal else "no" for side in (before, now))),
+        ("official client", *("no" if side.rehearsal else "yes" for side in (before, now))),
         ("cohort", before.cohort, now.cohort),
     )
     lines = [

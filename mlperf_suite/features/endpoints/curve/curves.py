@@ -1,8 +1,8 @@
 """Measures a curve: one server at each of several fixed concurrencies, point by point.
 
 The official client issues the requests (--client inference-endpoint), or else the suite's own, and
-then every output is marked as a rehearsal. Each point is kept in curve.json once it ended, and an
-interrupted curve goes on with the next start.
+then every output says that it is not an MLPerf Endpoints result. Each point is kept in curve.json
+once it ended, and an interrupted curve goes on with the next start.
 """
 
 from __future__ import annotations
