@@ -23,7 +23,7 @@ from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.rules import rules_for
 from mlperf_suite.rules.registry import Rule, rule_named
 from mlperf_suite.session.companion import profile_of
-from mlperf_suite.session.run_kind import NoCase, StepKey, kind_of, run_kinds
+from mlperf_suite.session.run_kind import OTHER_BENCHMARK, NoCase, StepKey, kind_of, run_kinds
 
 if TYPE_CHECKING:
     from mlperf_suite.benchmarks.audits import Mode
@@ -204,7 +204,7 @@ def _parametrize_runs(metafunc: pytest.Metafunc, fixture: str, kind: RunsOfFixtu
     mark = getattr(pytest.mark, mode_marker(mode))
     keys = [key for key, rules in runs if not is_of_rule or _rule_names(test, key.mode) & {*rules}]
     cases = [_runcase_of(key, kind) for key in keys]
-    parametrize(metafunc, fixture, cases, NoCase(names, "of another benchmark"), mark)
+    parametrize(metafunc, fixture, cases, NoCase(names, OTHER_BENCHMARK), mark)
 
 
 def _is_rule(name: str, mode: Mode) -> bool:

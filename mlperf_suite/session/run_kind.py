@@ -105,6 +105,8 @@ class NoCase:
 
 
 TEST = ("test", "tests")
+OTHER_BENCHMARK = "a rule of another benchmark only"
+"""Why a test without a case here is not even counted as left out: no option would add it."""
 
 
 def why_not_ours(settings: Settings) -> NoCase | None:
