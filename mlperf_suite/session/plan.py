@@ -62,27 +62,28 @@ class Plan:
         estimates = seconds or {}
         lines = []
         for number, step in enumerate(self.steps, 1):
-            estimate = clock(estimates[step]) if step in estimates else ""
-            words = step.what if len(step.what) <= 62 else f"{step.what[:61]}…"
-            lines.append(f"  {number:>3}. {words:<62} {estimate:>8}".rstrip())
+            estimate = duration_words(estimates[step]) if step in estimates else ""
+            words = step.what if len(step.what) <= 59 else f"{step.what[:58]}…"
+            lines.append(f"  {number:>3}. {words:<59} {estimate:>11}".rstrip())
         head, *rest = self.summary_lines(total_s, source)
         return [head, *lines, *rest]
 
     def summary_lines(self, total_s: float | None = None, source: str = "") -> list[str]:
         """The number of steps and the session's time, without the steps; see `lines`."""
         count = len(self.steps)
-        total = "" if total_s is None else f", about {clock(total_s)}"
+        total = "" if total_s is None else f", about {duration_words(total_s)}"
         head = f"plan: {count} step{'' if count == 1 else 's'}{total}"
         words = textwrap.wrap(f"({source})", 78) if source else []
         return [head, *(f"  {line}" for line in words)]
 
 
-def clock(seconds: float) -> str:
-    """Seconds as m:ss, or h:mm:ss."""
-    whole = round(seconds)
-    minutes, rest = divmod(whole, 60)
+def duration_words(seconds: float) -> str:
+    """Seconds with units: s, min and s, or h and min."""
+    minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def plan_session(selection: Selection) -> Plan:

@@ -35,7 +35,7 @@ from mlperf_suite.features.servers.word_tokens import WordTokens
 from mlperf_suite.results.run_folder import write_whole
 from mlperf_suite.results.schema import Goodput
 from mlperf_suite.rules.limits import FULL_SHARE
-from mlperf_suite.session.plan import clock
+from mlperf_suite.session.plan import duration_words
 
 TRACE_MARK = "not an MLPerf result: a recorded trace"
 _ANY_ID = 2**31 - 1
@@ -156,7 +156,7 @@ def _plan_lines(
     )
     yield (
         f"{trace.kind}: {len(requests):,} requests, {prompt:,.0f} prompt and {answer:,.0f} answer "
-        f"tokens on average, within {clock(seconds)} and the last answers"
+        f"tokens on average, within {duration_words(seconds)} and the last answers"
     )
 
 

@@ -22,7 +22,7 @@ from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.companion import ProfiledRuns, profile_of
 from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.plan import Plan, clock, plan_session
+from mlperf_suite.session.plan import Plan, duration_words, plan_session
 from mlperf_suite.session.run_kind import BenchmarkAndScenario, Step, kind_of
 from mlperf_suite.session.timing.estimate import EngineSpeed, Estimator, offline_qps, server_qps
 
@@ -212,7 +212,8 @@ class RunSizing:
         """The planned and actual time of the session; empty if it was not planned."""
         if self._total_s is None:
             return ""
-        return f"planned {clock(self._total_s)}, took {clock(time.monotonic() - self._began_s)}"
+        took = duration_words(time.monotonic() - self._began_s)
+        return f"planned {duration_words(self._total_s)}, took {took}"
 
     def rows(self, benchmark: Benchmark, scenario: str) -> list[PlanRow]:
         """The steps of a result with their expected and actual times, for its summary."""

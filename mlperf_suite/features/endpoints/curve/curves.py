@@ -92,7 +92,7 @@ from mlperf_suite.results.run_folder import (
 from mlperf_suite.results.schema import Config
 from mlperf_suite.rules.limits import client_limits
 from mlperf_suite.session.load_run import Observation, StepMaker
-from mlperf_suite.session.plan import clock
+from mlperf_suite.session.plan import duration_words
 from mlperf_suite.session.run_kind import Step
 
 CURVE_JSON = "curve.json"
@@ -310,7 +310,8 @@ class _Curve:
             names = ", ".join(f"{concurrency:,}" for concurrency in ahead)
             more = f"{len(ahead)} more point{'' if len(ahead) == 1 else 's'}"
             self.maker.display.say(
-                f"C_max {c_max:,}; {more}, at {names}: {clock(seconds)} and the last answers"
+                f"C_max {c_max:,}; {more}, at {names}: {duration_words(seconds)} "
+                "and the last answers"
             )
         is_smoke = self.maker.settings.smoke
         scored = self._scored(planned)
