@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from mlperf_suite.benchmarks.audits import Audit
-from mlperf_suite.benchmarks.model_marks import ModelMarks
+from mlperf_suite.benchmarks.model_identity import ModelIdentity
 from mlperf_suite.datasets.samples import Sample, Samples
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.scorers.scorer import Scorer
@@ -239,7 +239,7 @@ class Part:
     mean_tokens: float
 
 
-NO_MARKS = ModelMarks()
+UNKNOWN_IDENTITY = ModelIdentity()
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,17 +258,16 @@ class ScorerOption:
 class Workload:
     """One model on one data set: prompts, generation and required scores.
 
-    `model`: a hub id, or the name of a model that the set-up makes. `marks`: what identifies a copy
-    of the model under another name. `dataset`: the default of --dataset; `load` reads it, or
-    another that the user names, and `select` takes the benchmark's samples from it. `context`: the
-    longest sequence that the workload needs, in tokens; None for the model's own limit.
-    `reference`: for the whole data set; `reference_of` gives that of the first n samples, if each
-    sample's own is known. `mean_tokens` and `prompt_tokens`: the mean length of an answer and of a
-    prompt, in tokens, for time estimates. `parts`: by mode, what differs in it. `ungated`: why the
-    scores are not compared with a reference; empty if they are. `own_samples`: the number of
-    samples in `dataset`, if fewer than the benchmark's. `scorer_option`: the option of a
-    feature that the scorer takes, if any. `media`: what its prompts carry
-    beside tokens.
+    `model`: a hub id, or the name of a model that the set-up makes. `model_identity`: what
+    identifies a copy of the model under another name. `dataset`: the default of --dataset; `load`
+    reads it, or another that the user names, and `select` takes the benchmark's samples from it.
+    `context`: the longest sequence that the workload needs, in tokens; None for the model's own
+    limit. `reference`: for the whole data set; `reference_of` gives that of the first n samples, if
+    each sample's own is known. `mean_tokens` and `prompt_tokens`: the mean length of an answer and
+    of a prompt, in tokens, for time estimates. `parts`: by mode, what differs in it. `ungated`: why
+    the scores are not compared with a reference; empty if they are. `own_samples`: the number of
+    samples in `dataset`, if fewer than the benchmark's. `scorer_option`: the option of a feature
+    that the scorer takes, if any. `media`: what its prompts carry beside tokens.
     """
 
     model: str
@@ -280,7 +279,7 @@ class Workload:
     mean_tokens: float
     prompt_tokens: float
     dataset: str = OFFICIAL_DATA
-    marks: ModelMarks = NO_MARKS
+    model_identity: ModelIdentity = UNKNOWN_IDENTITY
     context: int | None = None
     select: Callable[[Samples], Samples] = lambda samples: samples
     reference_of: Callable[[int], ReferenceAccuracy] | None = None
@@ -308,9 +307,9 @@ class Workload:
         `facts`: the `model_facts` of a model with another name or in a folder; None if they cannot
         be read.
         """
-        if facts is None or not self.marks.shape:
+        if facts is None or not self.model_identity.shape:
             return name.casefold() == self.model.casefold()
-        return not self.marks.differences(facts)
+        return not self.model_identity.differences(facts)
 
 
 OWN_HEAD = "the model's own"
@@ -391,7 +390,7 @@ class Benchmark:
     @property
     def vocabulary(self) -> int | None:
         """The size of the model's vocabulary: vocab_size of its config.json; None if unknown."""
-        shape = self.workload.marks.shape if self.workload else {}
+        shape = self.workload.model_identity.shape if self.workload else {}
         places = (shape, shape.get("text_config"))
         sizes = [place.get("vocab_size") for place in places if isinstance(place, Mapping)]
         size = next(filter(None, sizes), None)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.hang_detector import LOOK_S, HangDetector
+from mlperf_suite.engines.hang_detector import POLL_S, HangDetector
 from mlperf_suite.engines.protocol import SILENCE_S, Engine, Request, Tokens
 from mlperf_suite.errors import EngineDiedError, EngineError
 
@@ -58,7 +58,7 @@ class AnswerCollector:
                 left_s = until_s - time.monotonic()
                 if left_s <= 0:
                     return
-                self._changed.wait(min(left_s, LOOK_S))
+                self._changed.wait(min(left_s, POLL_S))
                 hangs = watch.hangs((self.heard, self.waiting), self.waiting, "requests")
         if hangs:
             watch.end()

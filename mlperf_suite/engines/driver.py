@@ -24,10 +24,10 @@ from mlperf_suite.engines.framed_socket import FramedSocket
 from mlperf_suite.engines.messages import (
     NOT_SENT,
     Answer,
-    ClientHeartbeat,
     Drop,
     Failure,
     FirstTokens,
+    HttpWorkerHeartbeat,
     ReplicaHeartbeat,
     Reply,
     Sampling,
@@ -129,7 +129,9 @@ class Driver(ABC):
         """Count an answer of so many tokens; the lock is held."""
 
     @abstractmethod
-    def _take_heartbeat(self, worker: int, heartbeat: ClientHeartbeat | ReplicaHeartbeat) -> None:
+    def _take_heartbeat(
+        self, worker: int, heartbeat: HttpWorkerHeartbeat | ReplicaHeartbeat
+    ) -> None:
         """Take a worker's report."""
 
     @abstractmethod

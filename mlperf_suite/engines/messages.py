@@ -172,7 +172,7 @@ class PostReply(Reply):
     body: bytes
 
 
-class ClientHeartbeat(msgspec.Struct, array_like=True, tag=True):
+class HttpWorkerHeartbeat(msgspec.Struct, array_like=True, tag=True):
     """Sent four times a second. `pieces`: the pieces of answers that came, per place; `tokens`: the
     answer tokens in total; `connections`: the most that were open at once; `turned_away`: how often
     requests were turned away for now, per place; `events`: how often so many tokens of a streamed
@@ -255,7 +255,7 @@ FromWorker = (
     | ServerFirstTokens
     | ServerAnswer
     | PostReply
-    | ClientHeartbeat
+    | HttpWorkerHeartbeat
     | ReplicaHeartbeat
     | HeartbeatReply
     | ScoreReply

@@ -145,7 +145,7 @@ class Steps:
 
 
 class RequestTimestamps:
-    """When each part of a request's time ended, as reported by the engine: 8 bytes per mark.
+    """When each part of a request's time ended, as reported by the engine: 8 bytes per time.
 
     `parts`: the names of the parts, in order; the first begins when the engine receives the
     request. `tags`: the requests' `Request.tag`. `times_s`: one column per part, in s of
@@ -170,10 +170,11 @@ class RequestTimestamps:
 
 @dataclass(frozen=True, slots=True)
 class EngineTrace:
-    """What an engine reports about its work. `marks`: None if it reports nothing per request."""
+    """What an engine reports about its work. `timestamps`: None if it reports nothing per
+    request."""
 
     steps: Steps
-    marks: RequestTimestamps | None = None
+    timestamps: RequestTimestamps | None = None
 
 
 @dataclass(frozen=True, slots=True)

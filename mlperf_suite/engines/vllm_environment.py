@@ -19,7 +19,7 @@ from mlperf_suite import IS_CLONE
 from mlperf_suite.engines.protocol import Profiler
 from mlperf_suite.errors import EngineError, one_line
 from mlperf_suite.hardware import gpus as listed_gpus
-from mlperf_suite.secrets import scrub
+from mlperf_suite.secrets import redact
 
 _CPU_KV_CACHE_GIB = "2"
 """The CPU build's KV cache holds 93,000 tokens of the embedded model and fits a laptop."""
@@ -240,7 +240,7 @@ def last_error(log_file: Path) -> str | None:
     if _NO_DEVICE.search(error):
         return no_usable_gpu()
     # Redact before cutting: part of a key would no longer be recognized.
-    return scrub(error)[:300] or None
+    return redact(error)[:300] or None
 
 
 def root_cause(error: BaseException, log_file: Path | None) -> str:

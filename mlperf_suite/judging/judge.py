@@ -19,7 +19,7 @@ from pathlib import Path
 from mlperf_suite.benchmarks.audits import TEST06, Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, find_benchmark
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario, Workload
-from mlperf_suite.benchmarks.model_marks import model_facts
+from mlperf_suite.benchmarks.model_identity import model_facts
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.judging.judges import Folders, JudgeRequest, folders_below, judges
 from mlperf_suite.judging.reading import (

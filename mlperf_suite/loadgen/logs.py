@@ -319,8 +319,8 @@ def _are_wide(samples: Sequence[LoggedSample]) -> bool:
     ids = [sample.token_ids for sample in samples]
     if any(len(of) % 2 or any(of[1::2]) for of in ids):
         return False
-    told = all(sample.token_count == len(sample.token_ids) for sample in samples)
-    return any(ids) and not (told and all(len(of) <= _SHORT or not any(of) for of in ids))
+    counts_agree = all(sample.token_count == len(sample.token_ids) for sample in samples)
+    return any(ids) and not (counts_agree and all(len(of) <= _SHORT or not any(of) for of in ids))
 
 
 def _narrowed(sample: LoggedSample) -> LoggedSample:

@@ -24,7 +24,7 @@ from mlperf_suite.feature import features
 from mlperf_suite.option_specs import Identifies
 from mlperf_suite.results.schema import Config, EngineFacts, Meta, Summary
 from mlperf_suite.rules.verdict import in_words
-from mlperf_suite.secrets import scrub
+from mlperf_suite.secrets import redact
 from mlperf_suite.settings import OPTION_OF_FIELD
 
 Aspect = Literal["measurement", "engine", "capacity", "release", "surroundings"]
@@ -97,7 +97,7 @@ def identity_of(config: Config | None, summary: Summary | None = None) -> Identi
     """
     config, summary = config or Config(), summary or Summary()
     # As in the file: without secrets, and without Python's own types.
-    settings = json.loads(scrub(json.dumps(config.settings, default=str)))
+    settings = json.loads(redact(json.dumps(config.settings, default=str)))
     values = {name: getattr(summary.meta, name) for name in _OF_META}
     values |= {"data sha256": config.dataset.sha256, "prompts sha256": config.prompts_sha256}
     reports = {name: value for name, value in values.items() if value is not None}

@@ -23,7 +23,7 @@ from mlperf_suite.benchmarks.definition import CURVE, SCENARIOS
 from mlperf_suite.errors import UsageError
 from mlperf_suite.feature import features
 from mlperf_suite.results.schema import UNKNOWN, RepeatFigures, Summary, version_fault
-from mlperf_suite.secrets import scrub
+from mlperf_suite.secrets import redact
 from mlperf_suite.untrusted_files import open_regular
 
 SUMMARY_JSON, CONFIG_JSON = "summary.json", "config.json"
@@ -65,7 +65,7 @@ _LAST_WORD_BYTES = 16 * 1024
 """The summary of a failed run without verdicts and figures takes about 1 kB, a file system block 4
 kB.
 """
-LOCK_S, _LOCK_LOOK_S = 10.0, 0.01
+LOCK_S, _LOCK_POLL_S = 10.0, 0.01
 """How long a session waits for another one that changes what they share, and how often it looks, in
 s. To write the index of a thousand runs takes about a second."""
 ENDED = ("complete", "invalid")
@@ -118,7 +118,7 @@ def _lock(descriptor: int) -> None:
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
-        time.sleep(_LOCK_LOOK_S)
+        time.sleep(_LOCK_POLL_S)
 
 
 _OF_A_PAIR = "backslashreplace"
@@ -151,7 +151,7 @@ def write_json(path: Path, content: object) -> None:
 
 
 def _json_text(content: object) -> str:
-    return scrub(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    return redact(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 def write_json_list(path: Path, name: str, entries: Iterable[object]) -> None:
@@ -162,7 +162,7 @@ def write_json_list(path: Path, name: str, entries: Iterable[object]) -> None:
         file.write(f"{{\n  {json.dumps(name)}: [")
         between = ""
         for entry in entries:
-            text = scrub(json.dumps(entry, indent=2, ensure_ascii=False)).rstrip("\n")
+            text = redact(json.dumps(entry, indent=2, ensure_ascii=False)).rstrip("\n")
             # Not textwrap.indent, which also splits at line breaks that JSON does not escape.
             file.write(f"{between}\n{text}".replace("\n", "\n    "))
             between = ","

@@ -326,7 +326,7 @@ def find_deviations(
     if changes := engine_settings.get(MODEL_CHANGES):
         deviations.append(f"a model that is changed by {changes}")
     server_model = str(engine_settings.get(SERVER_MODEL)).casefold()
-    for sibling in workload.marks.siblings:
+    for sibling in workload.model_identity.siblings:
         if server_model == sibling.name.casefold():
             deviations.append(f"the server runs {sibling.name}")
     return tuple(deviations)

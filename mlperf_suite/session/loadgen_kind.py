@@ -23,7 +23,7 @@ from mlperf_suite.session.timing.estimate import Estimator, sized_by_rate
 
 if TYPE_CHECKING:
     from mlperf_suite.results.record import Result
-    from mlperf_suite.session.suite import SessionParts
+    from mlperf_suite.session.executor import SessionParts
     from mlperf_suite.session.timing.run_sizing import RunSizing
 
 

@@ -42,13 +42,13 @@ from mlperf_suite.features.endpoints.curve.official_points import _times_of
 from mlperf_suite.features.endpoints.official_client.client_answers import read_answers
 from mlperf_suite.features.endpoints.official_client.client_job import (
     ACCURACY_DATA,
-    ClientData,
-    ClientJob,
+    OfficialClientData,
+    OfficialClientJob,
 )
-from mlperf_suite.features.endpoints.official_client.client_process import ClientRunError
-from mlperf_suite.features.endpoints.official_client.installation import ClientInstallation
+from mlperf_suite.features.endpoints.official_client.client_process import OfficialClientRunError
+from mlperf_suite.features.endpoints.official_client.installation import OfficialClientInstallation
 from mlperf_suite.features.endpoints.official_client_results.sent_prompts import SentPrompts
-from mlperf_suite.features.servers.client_requests import TextCodec
+from mlperf_suite.features.servers.http_requests import TextCodec
 from mlperf_suite.features.servers.server_metrics import RUNNING
 from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.results.schema import Summary
@@ -315,13 +315,15 @@ def event_of(number: int, kind: str, at_s: float, text: object = None) -> dict[s
     return {**event, "timestamp_ns": int(at_s * 1e9), **data}
 
 
-def client_of(monkeypatch: MonkeyPatch, jobs: list[ClientJob], state: Callable[[int], str]) -> None:
+def client_of(
+    monkeypatch: MonkeyPatch, jobs: list[OfficialClientJob], state: Callable[[int], str]
+) -> None:
     """A client that answers each request in 10 ms, four at once; `state` of a concurrency's run."""
 
-    def run(client: object, job: ClientJob, folder: Path, **options: object) -> Path:
+    def run(client: object, job: OfficialClientJob, folder: Path, **options: object) -> Path:
         # Prompts are read once.
         prompts = [tuple(prompt) for prompt in job.performance.prompts]
-        jobs.append(replace(job, performance=ClientData(prompts=prompts)))
+        jobs.append(replace(job, performance=OfficialClientData(prompts=prompts)))
         concurrency, requests = job.load.concurrency, job.load.requests
         assert concurrency is not None and requests is not None
         tpot_ns = 1e6 * max(1.0, concurrency / 4)
@@ -341,7 +343,7 @@ def client_of(monkeypatch: MonkeyPatch, jobs: list[ClientJob], state: Callable[[
         (folder / "client.log").write_text("what it printed")
         file.write_text(json.dumps(content))
         if state(concurrency) == "dies":
-            raise ClientRunError("inference-endpoint died with status 3: no memory", folder)
+            raise OfficialClientRunError("inference-endpoint died with status 3: no memory", folder)
         if state(concurrency) == "full disk":
             raise OSError(ENOSPC, "no space left, inference-endpoint died", str(folder))
         if state(concurrency) == "Ctrl-C":
@@ -352,7 +354,7 @@ def client_of(monkeypatch: MonkeyPatch, jobs: list[ClientJob], state: Callable[[
             write_events(folder / "report", ACCURACY_DATA, answers)
         return folder / "report"
 
-    installation = ClientInstallation(Path("client"), "0.1.0", "ea332753")
+    installation = OfficialClientInstallation(Path("client"), "0.1.0", "ea332753")
     for room in ("curve.curves", "client_kind"):
         monkeypatch.setattr(
             f"mlperf_suite.features.endpoints.{room}.find_client", lambda: installation
@@ -367,7 +369,7 @@ OFFICIAL: dict[str, Any] = {"endpoint": ["http://127.0.0.1:1"], "client": "infer
 
 
 def test_points_of_the_real_client_can_be_a_result(make: Make, monkeypatch: MonkeyPatch) -> None:
-    jobs: list[ClientJob] = []
+    jobs: list[OfficialClientJob] = []
     client_of(monkeypatch, jobs, lambda concurrency: "complete")
     session = made(make, Endpoint, **OFFICIAL)
     curve = curve_in(session)
@@ -389,7 +391,7 @@ def test_points_of_the_real_client_can_be_a_result(make: Make, monkeypatch: Monk
 
 def test_official_points_have_the_servers_own_view(make: Make, monkeypatch: MonkeyPatch) -> None:
     client_of(monkeypatch, [], lambda concurrency: "complete")
-    points_of, run = Curves.official_points, vars(official_points)["run_client"]
+    points_of, run = Curves.official_points, vars(official_points)["run_official_client"]
     reads = threading.Semaphore(0)
 
     def read() -> dict[str, float]:
@@ -407,7 +409,7 @@ def test_official_points_have_the_servers_own_view(make: Make, monkeypatch: Monk
         return replace(points_of(self, result), readers=[read])  # type: ignore[type-var]
 
     monkeypatch.setattr(Curves, "official_points", read_points)
-    monkeypatch.setattr(official_points, "run_client", slow)
+    monkeypatch.setattr(official_points, "run_official_client", slow)
     monkeypatch.setattr("mlperf_suite.features.servers.server_metrics._EVERY_S", 0.01)
     curve = curve_in(made(make, Endpoint, **OFFICIAL))
     assert {p.servers[0].running_mean for p in curve.measured} == {2.5}
@@ -415,7 +417,7 @@ def test_official_points_have_the_servers_own_view(make: Make, monkeypatch: Monk
 
 def test_the_official_client_answers_accuracy_data(make: Make, monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr(CurveAccuracy, "of_point", SCORES)
-    jobs: list[ClientJob] = []
+    jobs: list[OfficialClientJob] = []
     client_of(monkeypatch, jobs, lambda concurrency: "complete")
     session = made(make, Endpoint, total_sample_count="6", **OFFICIAL)
     curve = curve_in(session)
@@ -471,7 +473,7 @@ def test_what_ends_an_official_curve(make: Make, monkeypatch: MonkeyPatch, state
     # No more is tried: each point would fail alike, and the curve would count as ended.
     assert outcomes(curve_in(first)) == {1: "measured", 2: "measured"}
     assert summary_of(first).meta.status == "failed"
-    jobs: list[ClientJob] = []
+    jobs: list[OfficialClientJob] = []
     client_of(monkeypatch, jobs, lambda concurrency: "complete")
     second = made(make, Endpoint, **OFFICIAL)
     assert {1, 2}.isdisjoint(job.load.concurrency for job in jobs)

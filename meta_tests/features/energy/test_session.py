@@ -28,10 +28,10 @@ from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.runner import LoadRun
 from mlperf_suite.loadgen.timeline import read_timeline
+from mlperf_suite.session.executor import Session
 from mlperf_suite.session.plan import plan_session
 from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import Selection, Step
-from mlperf_suite.session.suite import Session
 from mlperf_suite.settings import resolve_settings
 
 LLAMA = "llama3.1-8b"

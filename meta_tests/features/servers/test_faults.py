@@ -1,6 +1,6 @@
 """What a server can do wrong, at a real socket: each ends in one line that names the server.
 
-What each fault is called is told without a server (`test_client_requests.py`).
+What each fault is called is told without a server (`test_http_requests.py`).
 """
 
 import json

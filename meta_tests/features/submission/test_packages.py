@@ -28,7 +28,7 @@ from mlperf_suite.features.endpoints.curve.curve_figures import (
     CurvePoint,
 )
 from mlperf_suite.features.endpoints.official_client_results.series import SERIES_MODELS
-from mlperf_suite.features.submission.client_points import read_points
+from mlperf_suite.features.submission.official_client_points import read_points
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import Summary

@@ -34,7 +34,7 @@ from mlperf_suite.features.aggregate.node_runs import (
     refusals,
 )
 from mlperf_suite.loadgen.timeline import RequestTimes
-from mlperf_suite.results.node_files import marks_of
+from mlperf_suite.results.node_files import labels_of
 from mlperf_suite.results.performance_figures import answered_share, issued_samples
 from mlperf_suite.results.schema import CONFIDENCE, Percentiles, PerformanceFigures
 from mlperf_suite.results.typed_json import read, written_fields
@@ -194,7 +194,7 @@ def aggregate_runs(
     meta, engine = first.summary.meta, first.config.engine
     return Aggregate(
         marks=tuple(
-            dict.fromkeys(mark for run in runs for mark in marks_of(run.summary, run.config))
+            dict.fromkeys(mark for run in runs for mark in labels_of(run.summary, run.config))
         ),
         rules=meta.rules,
         benchmark=in_words(meta.benchmark or ""),

@@ -15,7 +15,7 @@ from mlperf_suite.plugin.outcomes import SessionRun
 from mlperf_suite.session.run_kind import OTHER_BENCHMARK, NoCase
 
 if TYPE_CHECKING:
-    from mlperf_suite.session.suite import Session
+    from mlperf_suite.session.executor import Session
     from mlperf_suite.settings import Settings
 
 _NO_AUDIT = NoCase(("test of CACHING", "tests of CACHING"), OTHER_BENCHMARK)

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.hang_detector import LOOK_S, HangDetector
+from mlperf_suite.engines.hang_detector import POLL_S, HangDetector
 from mlperf_suite.engines.protocol import SILENCE_S, CountsCachedTokens, Engine, Request, Tokens
 from mlperf_suite.errors import EngineDiedError, EngineError, UsageError
 from mlperf_suite.features.chats.chat import ChatAnswer, ChatRequest, Json
@@ -90,7 +90,7 @@ class TokenChat:
                 turn.end = time.monotonic()
                 return f"did not end its answer within {timeout_s:g} s"
             try:
-                await asyncio.wait_for(turn.ended.wait(), min(LOOK_S, left_s))
+                await asyncio.wait_for(turn.ended.wait(), min(POLL_S, left_s))
             except TimeoutError:
                 if why := watch.hangs(turn.first is None, 1, "requests"):
                     watch.end()

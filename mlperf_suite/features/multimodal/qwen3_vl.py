@@ -29,7 +29,7 @@ from pathlib import Path
 
 from mlperf_suite.benchmarks.definition import (
     F1,
-    NO_MARKS,
+    UNKNOWN_IDENTITY,
     Benchmark,
     Generation,
     ReferenceAccuracy,
@@ -39,7 +39,7 @@ from mlperf_suite.benchmarks.definition import (
     offline_samples,
     samples_at_a_rate,
 )
-from mlperf_suite.benchmarks.model_marks import ModelMarks, SiblingModel
+from mlperf_suite.benchmarks.model_identity import ModelIdentity, SiblingModel
 from mlperf_suite.datasets.media import PictureFile
 from mlperf_suite.datasets.samples import Sample, Samples, parquet_rows
 from mlperf_suite.errors import DatasetError
@@ -239,7 +239,7 @@ _SERVER_MS = 12_000
 _REFERENCE = ReferenceAccuracy((at_least(F1, 79.03),), _SAMPLES)
 _V6_0 = Workload(
     model="Qwen/Qwen3-VL-235B-A22B-Instruct",
-    marks=ModelMarks(
+    model_identity=ModelIdentity(
         shape={
             "model_type": "qwen3_vl_moe",
             "text_config": {
@@ -295,7 +295,7 @@ QWEN3_VL = Benchmark(
     smoke=replace(
         _V6_0,
         model=RANDOM_BLIP2,
-        marks=NO_MARKS,
+        model_identity=UNKNOWN_IDENTITY,
         load=load_products,
         dataset="embedded",
         generation=replace(_V6_0.generation, max_new_tokens=_SMOKE_TOKENS),

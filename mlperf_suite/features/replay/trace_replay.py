@@ -176,9 +176,9 @@ def _measured(
     engine.take_remote_run()
     loop = OpenLoop()
     loop.send(engine, due())
-    marks = engine.take_trace().marks
-    assert marks is not None
-    return loop, marks, engine.take_remote_run()
+    timestamps = engine.take_trace().timestamps
+    assert timestamps is not None
+    return loop, timestamps, engine.take_remote_run()
 
 
 class _Answers:
@@ -187,11 +187,11 @@ class _Answers:
     `at`: when each was due, `sent`: when its bytes were handed to the operating system.
     """
 
-    def __init__(self, due_s: Figures, loop: OpenLoop, marks: RequestTimestamps) -> None:
-        tags = np.array(marks.tags, np.int64)
-        columns = [np.array(column, float) - loop.began_s for column in marks.times_s]
+    def __init__(self, due_s: Figures, loop: OpenLoop, timestamps: RequestTimestamps) -> None:
+        tags = np.array(timestamps.tags, np.int64)
+        columns = [np.array(column, float) - loop.began_s for column in timestamps.times_s]
         # The client's part is the first of all kinds; first and last token the last two.
-        times = dict(zip(marks.parts, columns, strict=True))
+        times = dict(zip(timestamps.parts, columns, strict=True))
         self.tags = tags
         self.at = due_s[tags]
         self.sent = columns[0]
@@ -210,13 +210,13 @@ def trace_summary(
     run: TraceRun,
     requests: Sequence[TraceRequest],
     loop: OpenLoop,
-    marks: RequestTimestamps,
+    timestamps: RequestTimestamps,
     remote: RemoteRun,
 ) -> dict[str, Any]:
     """The figures of a replay as JSON. Times in ms by percentile; TTFT and latency count from when
     a request was sent, `late_ms` is how long after its time in the trace that was."""
     due_s = np.array([request.at_s for request in requests]) / run.speed
-    answers = _Answers(due_s, loop, marks)
+    answers = _Answers(due_s, loop, timestamps)
     duration_s = float(answers.end.max()) if len(answers.end) else 0.0
     lengths = np.array([request.prompt for request in requests])[answers.tags]
     reasons = Counter(loop.failures.values())
@@ -339,7 +339,7 @@ def _windows(
     return rows
 
 
-_LOOK_S = 0.5
+_POLL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,7 +395,7 @@ class OpenLoop:
                 request = Request(tag, due.token_ids)
                 engine.submit([request], due.generation, self, stream=True)
             while self.waiting:
-                self._take(_LOOK_S)
+                self._take(_POLL_S)
         except KeyboardInterrupt:
             self.ended = "interrupted"
         if self.ended:

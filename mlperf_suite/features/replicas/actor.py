@@ -263,10 +263,10 @@ class ReplicaServer:
             trace = engine.take_trace()
             names = [column.name for column in fields(Steps)]
             reply.steps = {name: getattr(trace.steps, name).tobytes() for name in names}
-            if (marks := trace.marks) is not None:
-                reply.parts, reply.tags = [*marks.parts], marks.tags.tobytes()
-                reply.times = [column.tobytes() for column in marks.times_s]
-                reply.preempted = marks.preempted.tobytes()
+            if (timestamps := trace.timestamps) is not None:
+                reply.parts, reply.tags = [*timestamps.parts], timestamps.tags.tobytes()
+                reply.times = [column.tobytes() for column in timestamps.times_s]
+                reply.preempted = timestamps.preempted.tobytes()
         return reply
 
     def _score(self, engine: Engine, message: AskScore) -> None:

@@ -25,11 +25,11 @@ from mlperf_suite.engines.messages import (
     AskHeartbeat,
     AskScore,
     AskTrace,
-    ClientHeartbeat,
     Drop,
     EndScores,
     FirstTokens,
     HeartbeatReply,
+    HttpWorkerHeartbeat,
     ReplicaHeartbeat,
     Reply,
     ScoreReply,
@@ -252,7 +252,9 @@ class ReplicaEngine(Driver):
         self._signs[worker] = time.monotonic()
         return super()._read(worker)
 
-    def _take_heartbeat(self, worker: int, heartbeat: ClientHeartbeat | ReplicaHeartbeat) -> None:
+    def _take_heartbeat(
+        self, worker: int, heartbeat: HttpWorkerHeartbeat | ReplicaHeartbeat
+    ) -> None:
         assert isinstance(heartbeat, ReplicaHeartbeat)
         self._steps_made[worker] = heartbeat.steps_made
         self._cached_tokens[worker] = heartbeat.cached_tokens

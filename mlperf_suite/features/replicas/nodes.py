@@ -52,7 +52,7 @@ class NodeFacts:
     weights: int | None
 
 
-def look_around(model: str) -> NodeFacts:
+def node_facts(model: str) -> NodeFacts:
     """The facts of the node that this runs on. `model`: a folder or a hub id."""
     local_gpus = gpus()
     memories = [gpu.memory_bytes for gpu in local_gpus if gpu.memory_bytes]

@@ -113,12 +113,12 @@ def _marks(traces: list[TraceReply], answers: AnswerTimes) -> RequestTimestamps:
         computed = np.minimum(began + front + queue, np.where(streamed, first, last))
         prefilled = np.where(streamed, first, np.minimum(computed + prefill, last))
         parts, times = _ENGINE_PARTS, [handed, began + front, computed, prefilled, last]
-    marks = RequestTimestamps(*parts)
-    marks.tags = answers.tags
-    for column, ends in zip(marks.times_s, times, strict=True):
+    timestamps = RequestTimestamps(*parts)
+    timestamps.tags = answers.tags
+    for column, ends in zip(timestamps.times_s, times, strict=True):
         column.frombytes(np.ascontiguousarray(ends, np.float64).tobytes())
-    marks.preempted.frombytes(preempted.tobytes())
-    return marks
+    timestamps.preempted.frombytes(preempted.tobytes())
+    return timestamps
 
 
 def _durations(

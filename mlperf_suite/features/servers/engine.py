@@ -26,8 +26,8 @@ from mlperf_suite.engines.driver import Driver, PendingRequest, UnfitError
 from mlperf_suite.engines.framed_socket import FramedSocket
 from mlperf_suite.engines.messages import (
     Answer,
-    ClientHeartbeat,
     FirstTokens,
+    HttpWorkerHeartbeat,
     Post,
     PostReply,
     ReplicaHeartbeat,
@@ -62,16 +62,16 @@ from mlperf_suite.features.servers.adapters import (
     VLLM_CHAT,
     one_line,
 )
-from mlperf_suite.features.servers.client_requests import TextCodec
 from mlperf_suite.features.servers.completion_scores import SCORE_FORMS, OnBody, score_all
 from mlperf_suite.features.servers.config import EndpointConfig
 from mlperf_suite.features.servers.connection import most_connections
 from mlperf_suite.features.servers.figures import (
-    AnswerMarks,
-    ClientAccount,
+    AnswerTimestamps,
     DeviationAccount,
     EndpointAccount,
+    HttpWorkerAccount,
 )
+from mlperf_suite.features.servers.http_requests import TextCodec
 from mlperf_suite.features.servers.picture_messages import chat_prompt, trial_prompt
 from mlperf_suite.features.servers.server_facts import ServerFacts, find_server_facts, metrics
 from mlperf_suite.features.servers.server_metrics import (
@@ -129,7 +129,7 @@ class EndpointEngine(Driver):
         self._turns = itertools.count()
         self._pieces = [[0] * len(servers) for _ in framed_sockets]
         self._turned_away = [[0] * len(servers) for _ in framed_sockets]
-        self._steps, self._marks = Steps(), AnswerMarks()
+        self._steps, self._timestamps = Steps(), AnswerTimestamps()
         self.steps_made = 0
         self.cached_prompt_tokens = 0
         self._samplers: list[MetricsSampler] = []
@@ -232,7 +232,12 @@ class EndpointEngine(Driver):
     def _start_client(self, log_file: Path | None) -> FramedSocket:
         own_end, client_end = socket.socketpair()
         descriptor = client_end.fileno()
-        command = [sys.executable, "-m", "mlperf_suite.features.servers.client", str(descriptor)]
+        command = [
+            sys.executable,
+            "-m",
+            "mlperf_suite.features.servers.http_worker",
+            str(descriptor),
+        ]
         with client_end, (log_file or Path(os.devnull)).open("ab") as log:
             process = subprocess.Popen(
                 command, pass_fds=[descriptor], stdin=subprocess.DEVNULL, stdout=log, stderr=log
@@ -397,8 +402,10 @@ class EndpointEngine(Driver):
         if busy:
             self._signs[place] = now
 
-    def _take_heartbeat(self, worker: int, heartbeat: ClientHeartbeat | ReplicaHeartbeat) -> None:
-        assert isinstance(heartbeat, ClientHeartbeat)
+    def _take_heartbeat(
+        self, worker: int, heartbeat: HttpWorkerHeartbeat | ReplicaHeartbeat
+    ) -> None:
+        assert isinstance(heartbeat, HttpWorkerHeartbeat)
         before, self._pieces[worker] = self._pieces[worker], heartbeat.pieces
         now = time.monotonic()
         for place, (earlier, count) in enumerate(zip(before, heartbeat.pieces, strict=True)):
@@ -428,7 +435,7 @@ class EndpointEngine(Driver):
     def _count(self, pending: PendingRequest, answer: Answer, tokens: int, now: float) -> None:
         assert isinstance(answer, ServerAnswer)
         sampling = pending.job.sampling
-        self._marks.add(pending.request.tag, answer)
+        self._timestamps.add(pending.request.tag, answer)
         if sampling.wants_first:
             self._streams.add(answer, pending.request.sample)
         self._client_account.add(answer, pending.job.submitted, pending.handed)
@@ -460,8 +467,8 @@ class EndpointEngine(Driver):
     def take_trace(self) -> EngineTrace:
         """The tokens that came in each quarter of a second, and when each answer came."""
         fill_load(self._steps, self._readings())
-        trace = EngineTrace(self._steps, self._marks.marks)
-        self._steps, self._marks = Steps(), AnswerMarks()
+        trace = EngineTrace(self._steps, self._timestamps.timestamps)
+        self._steps, self._timestamps = Steps(), AnswerTimestamps()
         return trace
 
     def _cpu_s(self) -> dict[int, float]:
@@ -477,7 +484,7 @@ class EndpointEngine(Driver):
     def _begin_accounts(self) -> None:
         self._endpoint_accounts = [EndpointAccount(t.url) for t in self._config.targets]
         self._deviations, self._streams = DeviationAccount(), StreamAccount()
-        self._client_account = ClientAccount()
+        self._client_account = HttpWorkerAccount()
         self._counters = [self._counters_of(place) for place in range(len(self._servers))]
         self._disturbed = False
         # Last: the requests to the servers above do not belong to the next run.

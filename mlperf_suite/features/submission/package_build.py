@@ -16,8 +16,8 @@ from pathlib import Path
 from mlperf_suite.errors import RefusedError, UsageError
 from mlperf_suite.features.endpoints.judging.packages import judge_package
 from mlperf_suite.features.endpoints.official_client_results.series import SERIES_MODELS, Regions
-from mlperf_suite.features.submission.client_points import (
-    ClientPoint,
+from mlperf_suite.features.submission.official_client_points import (
+    OfficialClientPoint,
     read_points,
     with_accuracy_of,
 )
@@ -145,11 +145,11 @@ def _wrong(facts: PackageFacts) -> list[str]:
 
 
 def _curve(
-    points: Sequence[ClientPoint], facts: PackageFacts
+    points: Sequence[OfficialClientPoint], facts: PackageFacts
 ) -> tuple[PackageCurve | None, list[str]]:
     """The points as a curve, or None and why they are none."""
     model = SERIES_MODELS[facts.text("benchmark")]
-    by_number: dict[int, ClientPoint] = {}
+    by_number: dict[int, OfficialClientPoint] = {}
     reasons, dedicated = [], None
     for point in points:
         number = point.concurrency
@@ -180,8 +180,8 @@ def _curve(
 
 
 def _with_accuracy(
-    points: Mapping[int, ClientPoint], facts: PackageFacts
-) -> tuple[dict[int, ClientPoint], list[str]]:
+    points: Mapping[int, OfficialClientPoint], facts: PackageFacts
+) -> tuple[dict[int, OfficialClientPoint], list[str]]:
     """The points with the accuracy runs that the facts name, and why one cannot be taken."""
     result, reasons = dict(points), []
     for number, point in points.items():

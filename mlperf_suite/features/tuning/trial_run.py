@@ -37,7 +37,7 @@ from mlperf_suite.session.timing.estimate import EngineSpeed
 
 _STOP_S = 20.0
 """How long a run may take to write what it has after Ctrl-C before it is killed."""
-_LOOK_S = 0.5
+_POLL_S = 0.5
 EarlyEndCheck = Callable[[Path], Trial | None]
 """Gets the results folder of a run that goes on; the trial as which it is ended early, or None."""
 
@@ -112,7 +112,7 @@ def _session(
             if command.stopped.is_set():
                 raise KeyboardInterrupt
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_LOOK_S)
+                process.wait(_POLL_S)
             if early := watch(command.folder):
                 return early
     if process.returncode >= 0:
@@ -142,7 +142,7 @@ def _process(
         yield process
     finally:
         end_group(process)
-        end_left_over(command.folder, OF_RUNS)
+        end_orphan_processes(command.folder, OF_RUNS)
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
@@ -198,7 +198,7 @@ OF_RUNS = (RUN_OUTPUT, ENGINE_LOG)
 """What a run and its engine write; a server that goes on writes another file."""
 
 
-def end_left_over(folder: Path, names: Collection[str]) -> list[str]:
+def end_orphan_processes(folder: Path, names: Collection[str]) -> list[str]:
     """End the processes that write files of these names in a folder, with their children; their
     names and ids."""
     own = {process.pid for process in (psutil.Process(), *psutil.Process().parents())}

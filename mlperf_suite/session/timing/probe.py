@@ -133,9 +133,9 @@ class _Clock(AnswerCollector):
 
     first_s = end_s = 0.0
 
-    def first_tokens(self, told: Sequence[Tokens]) -> None:
+    def first_tokens(self, tokens: Sequence[Tokens]) -> None:
         self.first_s = time.perf_counter()
-        super().first_tokens(told)
+        super().first_tokens(tokens)
 
     def finished(self, answers: Sequence[Tokens]) -> None:
         self.end_s = time.perf_counter()

@@ -66,7 +66,7 @@ _ENVIRONMENT = {
 }
 _GRACE_S = 20.0
 """Beyond the program's own time, to set up and tear down the sandbox on a busy machine."""
-_LOOK_S = 0.05
+_POLL_S = 0.05
 """How quickly a run reacts to a stop request, and to its control group's limit."""
 _CHUNK = 65536
 _SIGNALS = 1024
@@ -272,7 +272,7 @@ class _Run:
             if remaining_s <= 0 or self._group_exceeded or (self._stop and self._stop.is_set()):
                 self._stopped = True
                 return
-            for key, _ in selector.select(min(remaining_s, _LOOK_S)):
+            for key, _ in selector.select(min(remaining_s, _POLL_S)):
                 ordering = key.data == "order"
                 if self._send(key.fd) if ordering else self._take(key.fd, key.data):
                     selector.unregister(key.fileobj)

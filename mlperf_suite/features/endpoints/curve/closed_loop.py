@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.hang_detector import LOOK_S, HangDetector
+from mlperf_suite.engines.hang_detector import POLL_S, HangDetector
 from mlperf_suite.engines.protocol import SILENCE_S, Engine, Request, Tokens
 from mlperf_suite.errors import EngineDiedError, EngineError
 
@@ -84,7 +84,7 @@ def hold_concurrency(
 ) -> LoopTimes:
     """Keep `concurrency` requests at the engine until `enough`, then wait for the last answers.
 
-    `enough` is asked after every answer, and at least every LOOK_S. A request that fails ends the
+    `enough` is asked after every answer, and at least every POLL_S. A request that fails ends the
     loop at once: its requests are dropped, and `failure` says why. Raises EngineDiedError if the
     engine dies or hangs, which is stopped then.
     """
@@ -133,7 +133,7 @@ class _Loop:
     def take(self, silence_s: float) -> None:
         """Take up what the engine reports next, or look after it if it reports nothing."""
         try:
-            event = self._events.queue.get(timeout=LOOK_S)
+            event = self._events.queue.get(timeout=POLL_S)
         except Empty:
             self._look(silence_s)
             return

@@ -238,7 +238,7 @@ PROBE_POINT_S = 60.0
 """The same in the search for C_max of an official curve, in s."""
 SMOKE_MAX_S = 65.0
 """The longest that a smoke curve may take for a concurrency, with the last answers, in s."""
-CLIENT_START_S = 8.0
+OFFICIAL_CLIENT_START_S = 8.0
 """What the official client takes to start, in s."""
 _SCORES_S, _CURVE_PROBES = 50.0, 10
 """Of a smoke curve, its accuracy run, in s; of an official one, the doublings to a usual C_max."""
@@ -251,7 +251,7 @@ def curve_s(*, smoke: bool, agentic: bool, by_client: bool) -> float:
     """
     if smoke:
         # The official client answers a request for each user before its accuracy run.
-        start_s, scores = (CLIENT_START_S, 2) if by_client else (0.0, 1)
+        start_s, scores = (OFFICIAL_CLIENT_START_S, 2) if by_client else (0.0, 1)
         # The answers of agents are scored inline.
         scores = 0 if agentic else scores
         points_s = MIN_POINTS * (SMOKE_POINT_S + start_s)

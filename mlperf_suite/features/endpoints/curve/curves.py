@@ -51,8 +51,8 @@ from mlperf_suite.features.endpoints.curve.curve_figures import (
 )
 from mlperf_suite.features.endpoints.curve.curve_points import (
     BLOCKS,
-    CLIENT_START_S,
     GAIN,
+    OFFICIAL_CLIENT_START_S,
     PROBE_POINT_S,
     SMOKE_MAX_S,
     SMOKE_POINT_S,
@@ -73,7 +73,7 @@ from mlperf_suite.features.endpoints.curve.official_points import (
 )
 from mlperf_suite.features.endpoints.official_client.client_job import whole_passes as passes_of
 from mlperf_suite.features.endpoints.official_client.client_process import SILENCE_S
-from mlperf_suite.features.endpoints.official_client.installation import find_client
+from mlperf_suite.features.endpoints.official_client.installation import find_official_client
 from mlperf_suite.features.endpoints.official_client_results.series import SEED_SETS, min_duration_s
 from mlperf_suite.features.endpoints.options import by_official_client
 from mlperf_suite.features.servers.engine import EndpointEngine
@@ -137,7 +137,7 @@ class Curves(StepMaker):
             return None
         config = endpoint_config(inputs)
         return OfficialPoints(
-            find_client(),
+            find_official_client(),
             result.folder.path,
             tuple(target.url for target in config.targets),
             self.engine.description.model,
@@ -265,7 +265,7 @@ class _Curve:
         and one that would take too long is left out."""
         is_smoke = self.maker.settings.smoke
         seconds = SMOKE_POINT_S if is_smoke else PROBE_POINT_S
-        start_s = CLIENT_START_S if self._official is not None else 0.0
+        start_s = OFFICIAL_CLIENT_START_S if self._official is not None else 0.0
         expected_s = 0.0
         while (concurrency := next_probe(self.throughput)) is not None:
             if is_smoke and expected_s > SMOKE_MAX_S:

@@ -13,9 +13,12 @@ from itertools import chain
 from pathlib import Path
 
 from mlperf_suite.benchmarks.rounds import Round
-from mlperf_suite.features.endpoints.judging.client_submissions import client_results_of, events_of
+from mlperf_suite.features.endpoints.judging.official_client_submissions import (
+    events_of,
+    official_client_results_of,
+)
 from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
-    ClientBenchmark,
+    OfficialClientBenchmark,
 )
 from mlperf_suite.features.endpoints.official_client_results.package_files import (
     POINT_YAML,
@@ -26,8 +29,8 @@ from mlperf_suite.features.endpoints.official_client_results.package_files impor
 )
 from mlperf_suite.features.endpoints.official_client_results.provisioned_power import SystemPower
 from mlperf_suite.features.endpoints.official_client_results.result_files import (
-    CLIENT_ACCURACY,
-    CLIENT_SUMMARY,
+    OFFICIAL_CLIENT_ACCURACY,
+    OFFICIAL_CLIENT_SUMMARY,
     AccuracyResults,
     ResultSummary,
     config_of,
@@ -35,7 +38,7 @@ from mlperf_suite.features.endpoints.official_client_results.result_files import
     read_typed,
 )
 from mlperf_suite.features.endpoints.official_client_results.series import SERIES, SERIES_MODELS
-from mlperf_suite.features.endpoints.rules.client_rules import ClientFacts
+from mlperf_suite.features.endpoints.rules.official_client_rules import OfficialClientFacts
 from mlperf_suite.features.endpoints.rules.package_rules import CurveFacts, PointFacts
 from mlperf_suite.features.submission_check.scenario_folders import DIVISIONS, TreeJudge
 from mlperf_suite.judging.judges import Folders, FoundResults, JudgeRequest
@@ -46,8 +49,10 @@ from mlperf_suite.strict_json import JsonFile
 
 _POINT = re.compile(r"r([0-9]{1,9})")
 _DESCRIPTION, _CONFIG = "system_desc.json", "config.yaml"
-_FILES = (POINT_YAML, _CONFIG, CLIENT_SUMMARY, _DESCRIPTION)
-CLIENT_FILES = frozenset({CLIENT_SUMMARY, CLIENT_ACCURACY, POINT_YAML, SYSTEM_POWER})
+_FILES = (POINT_YAML, _CONFIG, OFFICIAL_CLIENT_SUMMARY, _DESCRIPTION)
+OFFICIAL_CLIENT_FILES = frozenset(
+    {OFFICIAL_CLIENT_SUMMARY, OFFICIAL_CLIENT_ACCURACY, POINT_YAML, SYSTEM_POWER}
+)
 
 
 def _find(root: Path, folders: Folders) -> FoundResults:
@@ -57,7 +62,7 @@ def _find(root: Path, folders: Folders) -> FoundResults:
     for folder, files in folders:
         if (package := _package_of(folder, files)) is not None:
             packages[folder] = package
-        elif CLIENT_FILES & set(files):
+        elif OFFICIAL_CLIENT_FILES & set(files):
             is_part = folder != root and folder.name in ("performance", "accuracy")
             of_client.add(folder.parent if is_part else folder)
     roots = frozenset(packages.values())
@@ -75,7 +80,9 @@ def _find(root: Path, folders: Folders) -> FoundResults:
     return FoundResults(frozenset(packages), verdicts)
 
 
-JUDGE = TreeJudge(rank=2, find=_find, files=CLIENT_FILES, results_in=client_results_of)
+JUDGE = TreeJudge(
+    rank=2, find=_find, files=OFFICIAL_CLIENT_FILES, results_in=official_client_results_of
+)
 
 
 def _package_of(folder: Path, files: list[str]) -> Path | None:
@@ -115,7 +122,7 @@ def _copies(roots: Iterable[Path]) -> dict[Path, str]:
     for root in sorted(roots):
         for system, model in _curves(root):
             for _, folder in _points(root, system, model):
-                run, _ = read_typed(folder / CLIENT_SUMMARY, ResultSummary)
+                run, _ = read_typed(folder / OFFICIAL_CLIENT_SUMMARY, ResultSummary)
                 if run is not None and run.duration_ns:
                     points[run.duration_ns, run.latency.total].append(folder)
     return {
@@ -193,16 +200,18 @@ def _point(folder: Path, number: int, model: str, tokenizer: Path | None) -> Poi
 
 def _client(
     folder: Path, model: str, file: PointFile | None, tokenizer: Path | None
-) -> ClientFacts:
+) -> OfficialClientFacts:
     """The client's files of a point."""
-    benchmark = SERIES_MODELS.get(model) or ClientBenchmark(model, "datacenter", "Server", 0, 0)
+    benchmark = SERIES_MODELS.get(model) or OfficialClientBenchmark(
+        model, "datacenter", "Server", 0, 0
+    )
     if file is not None and file.offline == "dedicated":
         benchmark = replace(benchmark, scenario="Offline")
     content, problem = read_yaml(folder / _CONFIG)
     config, fault = (None, problem) if problem else config_of(content)
-    summary, no_summary = read_typed(folder / CLIENT_SUMMARY, ResultSummary)
+    summary, no_summary = read_typed(folder / OFFICIAL_CLIENT_SUMMARY, ResultSummary)
     accuracy, no_accuracy = _scores(folder)
-    return ClientFacts(
+    return OfficialClientFacts(
         division="closed",
         submitter="",
         name=model,
@@ -223,8 +232,8 @@ def _client(
 
 def _scores(folder: Path) -> tuple[AccuracyResults | None, str]:
     """The scores of a point and "", or None and why they cannot be read; "" if there are none."""
-    if (folder / CLIENT_ACCURACY).exists():
-        return read_typed(folder / CLIENT_ACCURACY, AccuracyResults)
+    if (folder / OFFICIAL_CLIENT_ACCURACY).exists():
+        return read_typed(folder / OFFICIAL_CLIENT_ACCURACY, AccuracyResults)
     earlier = folder / "results.json"
     return earlier_scores(earlier) if earlier.exists() else (None, "")
 

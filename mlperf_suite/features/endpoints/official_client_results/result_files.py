@@ -14,7 +14,7 @@ from msgspec import DecodeError, Meta, Struct, ValidationError, convert, field, 
 from mlperf_suite import strict_json
 from mlperf_suite.untrusted_files import printable, read_regular
 
-CLIENT_SUMMARY, CLIENT_ACCURACY = "result_summary.json", "accuracy_results.json"
+OFFICIAL_CLIENT_SUMMARY, OFFICIAL_CLIENT_ACCURACY = "result_summary.json", "accuracy_results.json"
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Requests = Annotated[int, Meta(ge=0, le=2**28)]
 """More than a hundred times the most that were published (1,738,404)."""
@@ -191,20 +191,20 @@ class Runtime(Struct, frozen=True):
     dataloader_random_seed: int | None = None
 
 
-class ClientSettings(Struct, frozen=True):
+class OfficialClientSettings(Struct, frozen=True):
     """settings of config.yaml."""
 
     runtime: Runtime = field(default_factory=Runtime)
     load_pattern: LoadPattern = field(default_factory=LoadPattern)
 
 
-class ClientConfig(Struct, frozen=True):
+class OfficialClientConfig(Struct, frozen=True):
     """config.yaml: the configuration as the client resolved it. `type`: online or offline."""
 
     type: str | None = None
     model_params: dict[str, Any] = field(default_factory=dict)
     datasets: Annotated[tuple[dict[str, Any], ...], _MAX_ENTRIES] = ()
-    settings: ClientSettings = field(default_factory=ClientSettings)
+    settings: OfficialClientSettings = field(default_factory=OfficialClientSettings)
 
 
 def read_typed(path: Path, kind: type[_FileT]) -> tuple[_FileT | None, str]:
@@ -225,10 +225,10 @@ def read_typed(path: Path, kind: type[_FileT]) -> tuple[_FileT | None, str]:
         return None, f"{path.name} is not JSON in UTF-8"
 
 
-def config_of(content: Any) -> tuple[ClientConfig | None, str]:
+def config_of(content: Any) -> tuple[OfficialClientConfig | None, str]:
     """The configuration in a YAML file's content and "", or None and in one line what is wrong."""
     try:
-        return convert(content, ClientConfig), ""
+        return convert(content, OfficialClientConfig), ""
     # RecursionError: YAML may hold itself. UnicodeEncodeError: half a surrogate pair.
     except (ValidationError, RecursionError, UnicodeEncodeError) as error:
         return None, f"config.yaml: {printable(str(error))}"

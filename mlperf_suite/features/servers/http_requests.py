@@ -147,7 +147,7 @@ class WaitingRequests:
 
 
 @dataclass(slots=True)
-class ClientState:
+class HttpWorkerState:
     """What the requests of a client process share.
 
     `tell` sends a message to the engine. `text` is None if the servers give token ids. By place:
@@ -190,7 +190,7 @@ class Request(ResponseHandler):
     """One request, from its first sending to its end; retried where that is safe. `retries`:
     how often, at most, if the server refuses it for now."""
 
-    def __init__(self, shared: ClientState, number: int, place: int, retries: int) -> None:
+    def __init__(self, shared: HttpWorkerState, number: int, place: int, retries: int) -> None:
         self.shared = shared
         self.number = number
         self.place = place
@@ -315,7 +315,7 @@ class GenerationRequest(Request):
     """A request for a prompt's answer."""
 
     def __init__(
-        self, shared: ClientState, number: int, place: int, prompt: bytes, sampling: Sampling
+        self, shared: HttpWorkerState, number: int, place: int, prompt: bytes, sampling: Sampling
     ) -> None:
         super().__init__(shared, number, place, sampling.retries)
         self._prompt = prompt
@@ -452,8 +452,8 @@ class GenerationRequest(Request):
         ends = answer.finish_reason, model, answer.server_s
         # Half the time of an array made from the list.
         tokens = struct.pack(f"{len(token_ids)}i", *token_ids)
-        told = *times, self.resent, *usage, *ends
-        shared.tell(ServerAnswer(self.number, tokens, *told, first_tokens=first))
+        fields = *times, self.resent, *usage, *ends
+        shared.tell(ServerAnswer(self.number, tokens, *fields, first_tokens=first))
 
     def _first_tokens(self, tokens: int) -> int:
         """How many of so many tokens came with the first one; counts what came at a time."""
@@ -474,7 +474,7 @@ class GenerationRequest(Request):
 class PostRequest(Request):
     """A `Post`."""
 
-    def __init__(self, shared: ClientState, message: Post) -> None:
+    def __init__(self, shared: HttpWorkerState, message: Post) -> None:
         super().__init__(shared, message.number, message.place, len(_BACKOFF_S))
         self._message = message
         self._body = b""
@@ -508,8 +508,10 @@ def _wait_s(headers: dict[bytes, bytes]) -> float | None:
 def _is_one_of(model: str | None, names: Sequence[str]) -> bool:
     """Whether an answer's model is one of these names, in any case; some servers append a revision
     to it, and some name none."""
-    told = (model or "").casefold()
-    return not told or any(told == n or told.startswith(f"{n}@") for n in map(str.casefold, names))
+    reported = (model or "").casefold()
+    return not reported or any(
+        reported == n or reported.startswith(f"{n}@") for n in map(str.casefold, names)
+    )
 
 
 def _check_tokens(token_ids: list[int], vocabulary: int) -> None:
