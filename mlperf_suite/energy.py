@@ -5,7 +5,7 @@ RAPL as Linux provides it under powercap (the kernel's Documentation/power/power
 may read it (CVE-2020-8694).
 
 A thread reads them a few times a second. It shares nothing with the run except the clock: it takes
-no lock of the engine or of LoadGen, and the run goes on whatever happens to it.
+no lock of the engine or of LoadGen, and the run goes on if it fails.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Meters:
-    """What can be metered, and what cannot; call `close` when the run is over.
+    """The meters, and the devices without one; call `close` when the run is over.
 
     `simulated`: whether the counters are simulated, to try the suite with. `note`: a sentence on
     what they measure, empty if that is obvious. `reader`: how to read them; None means a

@@ -77,7 +77,7 @@ def _in_base64(data: bytes) -> Iterator[str]:
 
 
 def remember_named(values: Mapping[str, object]) -> None:
-    """Remember each value whose name marks it as a secret, and what is secret in a URL."""
+    """Remember each value whose name marks it as a secret, and the secrets in a URL."""
     for name, value in values.items():
         if value and is_secret(name, value):
             remember(value)

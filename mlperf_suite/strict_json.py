@@ -15,7 +15,7 @@ import msgspec
 from mlperf_suite.untrusted_files import MAX_TEXT_BYTES, read_regular
 
 _MAX_LEVELS = 100
-"""How deep a text may be nested. What can hardly be read can often not be written again."""
+"""How deep a text may be nested: a deeper text may be readable and not writable."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class AnswerCollector:
         self._wait(engine, silence_s, until_waiting, math.inf)
 
     def watch_for(self, seconds: float, engine: Engine, silence_s: float = SILENCE_S) -> None:
-        """Wait this many seconds, whatever is answered; raises as `wait` does."""
+        """Wait this many seconds, with or without answers; raises as `wait` does."""
         self._wait(engine, silence_s, -1, time.monotonic() + seconds)
 
     def _wait(self, engine: Engine, silence_s: float, until_waiting: int, until_s: float) -> None:

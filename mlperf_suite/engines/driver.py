@@ -1,4 +1,4 @@
-"""Hands requests to workers in other processes and tells listeners what comes back.
+"""Hands requests to workers in other processes and tells listeners the replies.
 
 A request goes to a place that answers it: a server, or a replica. A worker is what this process
 speaks to: a client process, which serves every place, or the replica itself. Requests that no place
@@ -157,7 +157,7 @@ class Driver(ABC):
 
     @abstractmethod
     def _place_turns(self, place: int, now: float, *, busy: bool) -> None:
-        """The place got its first request, or its last one ended; the lock is held."""
+        """The place got its first request, or its last request ended; the lock is held."""
 
     @abstractmethod
     def _note_told(self, messages: Sequence[FirstTokens] | Sequence[Answer]) -> None:
@@ -360,7 +360,7 @@ class Driver(ABC):
         self._look_for_silence()
 
     def _tell(self) -> None:
-        """Pass on what came, first tokens before answers.
+        """Pass on the replies, first tokens before answers.
 
         With many workers, each call of LoadGen, in which Python's lock changes hands, costs more
         than everything else (docs/evidence/driver-limit.md).

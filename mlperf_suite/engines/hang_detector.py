@@ -35,7 +35,8 @@ STOPPED_S = 1.5
 IDLE_S = 10.0
 """How long processes with work may use neither CPU nor GPU, in s."""
 LOAD_IDLE_S = 300.0
-"""The same while a model is loaded, in s: a process waits quietly while another one downloads."""
+"""The same while a model is loaded, in s: a process waits quietly while another process
+downloads."""
 _GAP_S = 4.0
 """Looks further apart say nothing about the time between them: Ctrl-Z also stops the watcher."""
 _BUSY_SHARE = 0.002
@@ -232,7 +233,7 @@ def handlers_kept() -> Iterator[None]:
 
 
 class TerminatedError(KeyboardInterrupt):
-    """Another process ended this one, by the signal that it names: handled like Ctrl-C."""
+    """Another process ended the session, by the signal that it names: handled like Ctrl-C."""
 
 
 @contextlib.contextmanager

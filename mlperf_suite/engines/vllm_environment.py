@@ -60,7 +60,8 @@ def vllm_environment(
 
 
 def vllm_variables(model: str, profiler: Profiler | None = None) -> dict[str, str]:
-    """The environment variables that vLLM reads while it loads, without those the user has set.
+    """The environment variables that vLLM reads while it loads, without variables that the user has
+    set.
 
     `model`: a hub id or a folder.
     """
@@ -196,7 +197,7 @@ def visible_gpus() -> int:
 
 
 def no_usable_gpu() -> str:
-    """One line saying that the GPU build of vLLM finds no GPU, what was checked and what to do."""
+    """One line saying that the GPU build of vLLM finds no GPU, the checks and what to do."""
     import torch
 
     cuda = f"CUDA {torch.version.cuda}" if torch.version.cuda else "its runtime"
@@ -254,5 +255,5 @@ def root_cause(error: BaseException, log_file: Path | None) -> str:
 
 
 def _only_points(text: str) -> bool:
-    """Whether an error of vLLM only refers to another one written before it."""
+    """Whether an error of vLLM only refers to an error written before it."""
     return "root cause" in text or "EngineCore encountered an issue" in text

@@ -90,7 +90,8 @@ _MAX_YAML_BYTES, _MAX_MEMBERS = 2**18, 10_000
 
 class _YamlLoader(yaml.SafeLoader):  # type: ignore[misc]  # yaml has no types
     def flatten_mapping(self, node: Any) -> None:
-        """Raises ValueError for more members than anybody writes: merged ones double in a line."""
+        """Raises ValueError for more members than anybody writes: merged members double in a
+        line."""
         super().flatten_mapping(node)
         if len(node.value) > _MAX_MEMBERS:
             raise ValueError(f"more than {_MAX_MEMBERS:,} members")

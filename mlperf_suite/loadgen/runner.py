@@ -1,4 +1,4 @@
-"""Runs LoadGen, and returns whatever happens to the engine.
+"""Runs LoadGen, and returns also if the engine dies or hangs.
 
 LoadGen cannot be aborted: a run ends once it has its answers and its minimum duration. It therefore
 runs on its own thread. When the engine fails or the user interrupts, the SUT gives every query an
@@ -71,7 +71,7 @@ OnProgress = Callable[[Progress], None]
 
 @dataclass(frozen=True, slots=True)
 class LoadRun:
-    """A completed run: LoadGen's logs, and what was counted during it.
+    """A completed run: LoadGen's logs, and the counts during it.
 
     `elapsed_s`: from LoadGen's start to its end. `timeline`: None if nothing was answered, no times
     were kept, or it could not be made; `untimed` then gives the reason. `span_s`: the measured span

@@ -40,7 +40,7 @@ class _QuerySample(Protocol):
 
 
 class Requests:
-    """What was recorded of each request, in the order of issue: 48 bytes each, and no objects.
+    """The record of each request, in the order of issue: 48 bytes each, and no objects.
 
     Times in s of time.monotonic, nan until they are known: `receipt_s`, when the query came from
     LoadGen; `handover_s`, when the engine was given it; `first_token_s` and `answer_s`, when

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunsOfFixture:
-    """The runs that a fixture stands for: those of these modes in these scenarios."""
+    """The runs of a fixture: these modes in these scenarios."""
 
     modes: tuple[Mode, ...]
     scenarios: tuple[str, ...] = SCENARIOS
@@ -156,7 +156,7 @@ def mode_marker(mode: Mode) -> str:
 
 
 def scenarios_of(config: pytest.Config, mode: Mode) -> Iterator[tuple[Benchmark, Scenario]]:
-    """Each scenario that can run in a mode, of named benchmarks and of those on by default.
+    """Each scenario that can run in a mode, of named benchmarks and of the default ones.
 
     Cases for every benchmark would slow down collection for users who run one.
     """
@@ -290,4 +290,4 @@ _CASES: dict[str, Callable[[pytest.Config], tuple[list[Any], NoCase]]] = {
     "benchmarked_run": _records,
     "log_verdict": lambda config: (log_cases(judged_of(config) or []), LOGS),
 }
-"""By fixture, its cases and what stands in their place if there is none."""
+"""By fixture, its cases and the reason if there is none."""

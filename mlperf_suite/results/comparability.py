@@ -1,4 +1,5 @@
-"""Decides whether two runs are of the same system and the same measurement, and names what differs.
+"""Decides whether two runs are of the same system and the same measurement, and names the
+differences.
 
 Which options count is declared on each option (`identifies` in settings.py), which settings of an
 engine's description on the description (engines/protocol.py). Everything that compares runs asks
@@ -30,7 +31,7 @@ from mlperf_suite.settings import OPTION_OF_FIELD
 Aspect = Literal["measurement", "engine", "capacity", "release", "surroundings"]
 """What a fact about a run belongs to:
 
-- measurement: what is asked of the system: the data, the lengths, the rules;
+- measurement: the work for the system: the data, the lengths, the rules;
 - engine: what computes the answers, and how it was asked to;
 - capacity: the hardware, and what the engine took from it: batch sizes, number of GPUs;
 - release: the engine's version;
@@ -68,7 +69,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What identifies a run, by the facts' names in messages, as far as it is known.
+    """The identity of a run, by the facts' names in messages, as far as it is known.
 
     `reports`: what the run made of settings, some of which may be auto.
     """

@@ -1,4 +1,4 @@
-"""Rules of MLPerf's audits: what all of them demand, then those of TEST07, TEST09 and TEST01.
+"""Rules of MLPerf's audits: the demands of all, then of TEST07, TEST09 and TEST01.
 
 Source: compliance/ of github.com/mlcommons/inference. test06.py has what TEST06 demands beyond it.
 """

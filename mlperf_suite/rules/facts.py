@@ -91,8 +91,8 @@ class AnswerTokens:
 @dataclass(frozen=True, slots=True)
 class ComparedRuns:
     """The runs of the same result that an audit is compared with: the answers of the accuracy run,
-    its `scores` as in `RunFacts`, and the samples/s of the performance run. None for what is
-    missing or cannot be read."""
+    its `scores` as in `RunFacts`, and the samples/s of the performance run. None if missing or
+    unreadable."""
 
     answers: AccuracyLog | None = None
     scores: Mapping[str, float] | None = None
@@ -101,7 +101,7 @@ class ComparedRuns:
 
 @dataclass(frozen=True, slots=True)
 class SessionFacts:
-    """What only the session that made a run knows of it, and no log shows.
+    """Facts that only the session that made a run knows, and no log shows.
 
     `deviations`: how its generation deviates from the benchmark's. `undisclosed`: what the engine
     does not say of its generation. A few words each. `possible_models`: what else the model may be,

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EngineRequest:
-    """What an engine is loaded for, the file for its output, and a callback that receives what is
-    decided while it loads."""
+    """What an engine is loaded for, the file for its output, and a callback that receives decisions
+    while it loads."""
 
     role: Role
     log_file: Path
@@ -71,10 +71,11 @@ class EngineSource:
         return []
 
     def check(self, inputs: Any) -> None:
-        """Find what would stop it, before data and model are read. Raises UsageError."""
+        """Check it for obstacles, before data and model are read. Raises
+        UsageError."""
 
     def check_reachable(self, inputs: Any) -> None:
-        """Find out whether what runs elsewhere answers, after all other checks. Raises
+        """Check that an engine elsewhere answers, after all other checks. Raises
         UsageError."""
 
     def placement(self, inputs: Any) -> list[str]:
@@ -86,7 +87,7 @@ class EngineSource:
         raise NotImplementedError
 
     def steps(self, settings: Settings) -> tuple[Step, ...]:
-        """What is measured of the engine after its probe, besides the runs."""
+        """The measurements of the engine after its probe, besides the runs."""
         return ()
 
     def make(self, step: Step, preparation: Any) -> EngineFigures:
@@ -96,7 +97,7 @@ class EngineSource:
 
 @cache
 def _sources() -> tuple[EngineSource, ...]:
-    """Those of features, then vLLM in this process: the first that is chosen counts."""
+    """The features' sources, then vLLM in this process: the first that is chosen counts."""
     modules = [feature.engine for feature in features() if feature.engine]
     modules.append("mlperf_suite.session.vllm_source")
     return tuple(import_module(name).ENGINE for name in modules)

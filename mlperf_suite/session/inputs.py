@@ -349,7 +349,7 @@ class Inputs:
         return workload.is_model(name, self._model_facts)
 
     def possible_models(self, benchmark: Benchmark) -> str:
-        """What else the model may be, though nothing shows it; empty if that is not a question."""
+        """Other models that it may be, though nothing shows it; empty if that is not a question."""
         workload = self.workload(benchmark)
         if not workload.model_identity.shape or not self._is_model(workload):
             return ""
@@ -408,7 +408,7 @@ class Inputs:
     def speculation(
         self, benchmark: Benchmark, scenario: Scenario, engine_settings: Mapping[str, object]
     ) -> SpeculationFaults:
-        """What is wrong with, or not known of, an engine's speculative decoding."""
+        """The faults and unknown settings of an engine's speculative decoding."""
         return find_speculation(benchmark, scenario, self.settings.round, engine_settings)
 
     def data_json(self, benchmark: Benchmark) -> dict[str, object]:

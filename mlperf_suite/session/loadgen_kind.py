@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class ScenarioRun(OfOneRun[RunKey]):
-    """A run of a benchmark's scenario in a mode, whoever makes it."""
+    """A run of a benchmark's scenario in a mode, of any kind."""
 
     long_steps = ("run",)
 
@@ -121,7 +121,7 @@ def offline_run(benchmark: str) -> RunKey:
 
 
 def needs_offline(benchmark: str, at_a_rate: bool, selection: Selection) -> bool:
-    """Whether what is sent at a rate needs an Offline run of the session to know it."""
+    """Whether a run at a rate needs an Offline run of the session to know it."""
     return at_a_rate and benchmark not in selection.rates_known
 
 

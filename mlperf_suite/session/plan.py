@@ -17,7 +17,7 @@ from mlperf_suite.session.run_kind import Selection, Step, StepKey, kind_of, run
 class Plan:
     """The steps of a session in order.
 
-    `steps_of`: by key, the steps that make it, those that prepare its engine included. `needs`: by
+    `steps_of`: by key, the steps that make it, with the steps that prepare its engine. `needs`: by
     key, the keys that are made before it. `implicit_runs`: runs that were not selected but that
     another run needs. `selection`: what the plan follows from.
     """
@@ -35,12 +35,12 @@ class Plan:
 
     @property
     def runs(self) -> tuple[StepKey, ...]:
-        """Those that are one run each, with verdicts of its own."""
+        """The keys of one run each, with verdicts of its own."""
         return tuple(key for key in self.keys if kind_of(key).is_run)
 
     @property
     def at_engine(self) -> tuple[StepKey, ...]:
-        """Those that are made with the engine of the runs."""
+        """The keys made with the engine of the runs."""
         return tuple(key for key in self.keys if kind_of(key).role == "runs")
 
     def order_of(self, key: StepKey | None) -> int:
@@ -87,7 +87,7 @@ def duration_words(seconds: float) -> str:
 
 
 def plan_session(selection: Selection) -> Plan:
-    """Plan what was selected."""
+    """Plan the selection."""
     at_a_rate = {key.benchmark for key in selection.keys if kind_of(key).is_at_a_rate(key)}
     selection = replace(selection, at_a_rate=tuple(sorted(at_a_rate)))
     needs = {key: kind_of(key).needs(key, selection) for key in selection.keys}
@@ -110,7 +110,7 @@ def plan_session(selection: Selection) -> Plan:
 
 
 def _preparation(selection: Selection) -> tuple[Step, ...]:
-    """What comes before the first run: its engine, ready and measured."""
+    """The steps before the first run: its engine, ready and measured."""
     remote = selection.remote
     steps = [Step("load", None, "connect to the endpoint" if remote else "load the engine")]
     ids = {key.benchmark for key in selection.keys} & BENCHMARKS.keys()

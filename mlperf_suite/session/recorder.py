@@ -82,7 +82,7 @@ class Recorder:
 
     @property
     def results(self) -> list[SessionResult]:
-        """The results that have begun, in that order, those of scores last."""
+        """The results that have begun, in that order, scores last."""
         return sorted(self._results.values(), key=lambda result: not isinstance(result, Result))
 
     def new_folder(
@@ -154,7 +154,7 @@ class Recorder:
         return place, self._kinds[place]
 
     def write(self, result: SessionResult) -> None:
-        """Write what is known about a result so far.
+        """Write the facts of a result so far.
 
         Raises OSError if something cannot be written; summary.json then says so, if it can be
         written itself.
@@ -192,7 +192,7 @@ class Recorder:
         result.folder.record_checksums()
 
     def keep_config(self, result: Result) -> None:
-        """Write config.json alone, with what is known by now. Raises OSError."""
+        """Write config.json alone, with the facts so far. Raises OSError."""
         runs = result.runs.items()
         warm_ups = {m: dataclasses.asdict(run.warm_up) for m, run in runs if run.warm_up}
         content = {**self.config_json(result.benchmark), "warm_up": warm_ups}

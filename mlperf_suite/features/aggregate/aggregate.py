@@ -1,4 +1,4 @@
-"""Aggregates the independent runs of several nodes: what is summed, what is pooled, and its file.
+"""Aggregates the independent runs of several nodes: sums, pooled figures, and its file.
 
 Rates, samples and tokens are summed. Percentiles cannot be combined, so they are computed from all
 nodes' requests, the way LoadGen computes its own (`benchmarks.percentile`); each node is weighted

@@ -89,7 +89,7 @@ class NodeRun:
 
     @property
     def identity(self) -> Identity:
-        """What identifies the run, with what LoadGen's log says was made of its scenario."""
+        """The identity of the run, with what LoadGen's log says was made of its scenario."""
         identity = identity_of(self.config, self.summary)
         modes = [mode for mode in ("accuracy", "performance") if self.summary.run.has(mode)]
         values: dict[str, object] = {"runs made": ", ".join(modes)}

@@ -48,7 +48,7 @@ _VLLM_FIELDS = {"return_token_ids": True}
 
 @dataclass(frozen=True, slots=True)
 class ChatTurn:
-    """One request and what came of it. Times in s: `ttft_s` until the first piece of content,
+    """One request and its outcome. Times in s: `ttft_s` until the first piece of content,
     reasoning or a tool call; `latency_s` until the end. `failure`: why there is no answer, else
     empty. `resent`: it was sent again on a new connection, because the server had closed the kept
     one; the times count from the first sending."""
@@ -62,7 +62,7 @@ class ChatTurn:
 
     @property
     def tokens(self) -> int | None:
-        """Of the answer: those that came, else those that the server counts."""
+        """The answer's tokens: as received, else as the server counts."""
         return len(self.answer.token_ids) or self.answer.completion_tokens
 
     @property
@@ -73,7 +73,7 @@ class ChatTurn:
         return (self.latency_s - self.ttft_s) / (self.tokens - 1)
 
     def count_mismatch(self) -> str:
-        """What is wrong with the server's count, if the tokens that came are another number."""
+        """The fault of the server's count, if the tokens that came are another number."""
         came, usage = len(self.answer.token_ids), self.answer.completion_tokens
         if not came or usage is None or came == usage:
             return ""

@@ -107,7 +107,7 @@ class TokenChat:
         prompt_tokens: int,
         cached_tokens: int,
     ) -> str:
-        """Put what came into the answer, as one event of a stream; why it cannot be, or empty."""
+        """Put the output into the answer, as one event of a stream; why it cannot be, or empty."""
         own = [token for token in token_ids if token not in self._end_ids]
         ended = len(own) < len(token_ids)
         text = self._tokenizer.decode(own, skip_special_tokens=False)
@@ -169,7 +169,7 @@ def plain_answer(text: str, tools: Sequence[Json]) -> Mapping[str, Any]:
 
 
 def vllm_reader(tokenizer: Any, tool_parser: str, reasoning_parser: str = "") -> ReadAnswer:
-    """What reads an answer as vLLM's server does with --tool-call-parser and --reasoning-parser.
+    """Reads an answer as vLLM's server does with --tool-call-parser and --reasoning-parser.
 
     `reasoning_parser`: "" for none. Raises EngineError if this vLLM has no parser of that name.
     """

@@ -1,7 +1,7 @@
 """Runs scenarios of round v6.1 with MLCommons' HTTP client, and judges what it writes.
 
 The client measures and writes; its files are judged by the rules that judge them in a submission's
-tree, without those of the files that a submission adds. The suite scores the answers too, by the
+tree, without the rules on files that a submission adds. The suite scores the answers too, by the
 benchmark's scorer: the client's own scorer is not at hand everywhere, and only its score counts in
 a submission.
 
@@ -142,7 +142,7 @@ class OfficialClientRuns(StepMaker):
 
 
 class _ClientRun:
-    """One run: what is asked of the client, and what came of it."""
+    """One run: the client's job and its outcome."""
 
     def __init__(
         self, maker: OfficialClientRuns, key: OfficialClientRunKey, result: Result, scored: bool

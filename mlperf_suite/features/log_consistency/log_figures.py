@@ -42,7 +42,7 @@ class LatencyKeys:
 
     @property
     def places(self) -> list[str]:
-        """Those of minimum, percentiles and maximum, in this order."""
+        """The ranges of minimum, percentiles and maximum, in this order."""
         percentiles = [self.percentile.format(number) for number in PERCENTILES]
         return [self.extreme.format("min"), *percentiles, self.extreme.format("max")]
 

@@ -32,7 +32,7 @@ from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import Step
 
 _ASPECTS: tuple[Aspect, ...] = ("engine", "release")
-"""What must be the same for scores to be of one system: neither the hardware nor the batches."""
+"""The facts that must be equal for scores of one system: neither the hardware nor the batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class MmluRun:
         return Journal(path, {**system, "data": task.data.sha256, "shots": task.shots})
 
     def _identity(self, description: EngineDescription) -> dict[str, object]:
-        """What identifies the system that scores, as JSON."""
+        """The identity of the system that scores, as JSON."""
         facts = EngineFacts(**dataclasses.asdict(description))
         config = Config(settings=self.inputs.settings.as_json(), engine=facts)
         return identity_of(config, Summary(meta=Meta(benchmark=MMLU.benchmark))).values(_ASPECTS)
@@ -163,7 +163,7 @@ class MmluRun:
     def _score(
         self, engine: Engine | None, journal: Journal, questions: Mapping[str, Sequence[int]]
     ) -> Scores:
-        """Score the questions; without an engine, those that the journal has."""
+        """Score the questions; without an engine, take the journal's scores."""
         from mlperf_suite.features.mmlu.engine_lm import EngineLM, evaluate, load_tasks
 
         if engine is not None and not isinstance(engine, ScoringEngine):

@@ -143,7 +143,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """On a worker of pytest-xdist: send the controller what was made."""
+    """On a worker of pytest-xdist: send the controller the results."""
     config = session.config
     suite = config.stash.get(SUITE, None)
     if suite is None or not hasattr(config, "workeroutput") or not suite.recorder.has_begun(MMLU):

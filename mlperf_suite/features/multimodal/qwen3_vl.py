@@ -85,7 +85,7 @@ class HierarchicalF1Scorer:
 def levels_of(text: str, reference: str, *, strips: bool) -> tuple[int, int, int]:
     """Of an answer: the levels that are right, all its levels, and those of the reference.
 
-    A level is right if all those above it are.
+    A level is right if all levels above it are.
     """
     answer = category_of(text)
     if strips:

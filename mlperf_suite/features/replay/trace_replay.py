@@ -310,7 +310,7 @@ def shared_tokens(requests: Sequence[TraceRequest]) -> int | None:
 def _windows(
     run: TraceRun, due_s: Figures, answers: _Answers, duration_s: float
 ) -> list[dict[str, float | None]]:
-    """The run in parts of equal length: what was due, what was answered, and the times of the
+    """The run in parts of equal length: due requests, answers, and the times of the
     requests that were due in each."""
     if not len(answers.tags):
         return []
@@ -380,7 +380,7 @@ class OpenLoop:
 
     def send(self, engine: Engine, requests: Iterable[Due]) -> None:
         """Send each request when it is due, and wait for the last answers. Ends early if the
-        engine dies or hangs, or at Ctrl-C; what came until then is kept.
+        engine dies or hangs, or at Ctrl-C; answers until then are kept.
 
         A request is made before it is due, so `requests` may be an iterator that makes them.
         """

@@ -430,8 +430,8 @@ kill -s KILL -- -$0
 
 
 def start_guard() -> int:
-    """Make this process the leader of its own group, and start a program that ends what is left of
-    the group when this process ends, however it ends.
+    """Make this process the leader of its own group, and start a program that ends the rest of the
+    group when this process ends, however it ends.
 
     Returns a file descriptor that must stay open: the other side of the program's standard input.
     Children belong to the group, unless they leave it.

@@ -338,7 +338,7 @@ class EndpointEngine(Driver):
             self._samplers = [MetricsSampler(read) for read in self.metrics_readers()]
 
     def metrics_readers(self) -> list[Callable[[], Reading]]:
-        """Of each server, what reads its metrics; it reads nothing of one that has none."""
+        """The reader of each server's metrics; it reads nothing of one that has none."""
         return [partial(self._counters_of, place) for place in range(len(self._servers))]
 
     # What the driver asks
@@ -502,12 +502,12 @@ class EndpointEngine(Driver):
         return figures
 
     def _readings(self) -> list[list[tuple[float, Reading]]]:
-        """Of each server, those of its metrics since the run began, until its last answer."""
+        """The readings of each server's metrics since the run began, until its last answer."""
         end = max(self._ended, self._began)
         return [sampler.between(self._began, end) for sampler in self._samplers]
 
     def take_remote_run(self) -> RemoteRun:
-        """What happened since the last call."""
+        """The figures since the last call."""
         run_began = self._began
         with self._telling:
             accounts, client = self._endpoint_accounts, self._client_account

@@ -65,7 +65,7 @@ _MAX_WAIT_FACTOR = 3.0
 
 _json = msgspec.json.Encoder()
 _PROMPT, _SALT = "\0prompt", "\0salt"
-"""What stands for them in the JSON of requests until they are known; no other text has a NUL."""
+"""The placeholder in the JSON of requests until they are known; no other text has a NUL."""
 _PROMPT_JSON, _SALT_JSON = _json.encode(_PROMPT), _json.encode(_SALT)[1:-1]
 
 
@@ -279,7 +279,7 @@ class Request(ResponseHandler):
         self._timer = loop.call_later(after_s, self.pool.acquire, self)
 
     def restart(self) -> None:
-        """Forget what came so far."""
+        """Forget the answer so far."""
 
     def fail(self, why: str, *, died: bool, unfit: bool = False) -> None:
         """`died`: the server can no longer be reached. `unfit`: it does not take such requests."""
@@ -456,7 +456,7 @@ class GenerationRequest(Request):
         shared.tell(ServerAnswer(self.number, tokens, *fields, first_tokens=first))
 
     def _first_tokens(self, tokens: int) -> int:
-        """How many of so many tokens came with the first one; counts what came at a time."""
+        """How many of so many tokens came with the first one; counts each event's tokens."""
         arrivals, text = self._arrivals, self.shared.text
         if not self._sampling.wants_first or not arrivals.parts:
             return 1

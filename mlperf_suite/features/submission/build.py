@@ -75,7 +75,7 @@ _FOR_A_PERSON = frozenset(
     f"{subject}{name}" for subject in ("", "client_") for name in ("system_fields", "measurements")
 )
 """Rules about fields that only a person can fill in: a tree is built without them, and the report
-lists what is missing."""
+lists the missing fields."""
 _SUBMITTER = re.compile(r"[A-Za-z0-9][\w.+-]*")
 
 

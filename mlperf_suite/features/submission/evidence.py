@@ -43,7 +43,7 @@ _NO_END = {"running": "wait until it has finished, or rerun it if it was killed"
 
 @dataclass(frozen=True, slots=True)
 class SuiteRun:
-    """A result folder of this suite: its summary.json and config.json, and what was run.
+    """A result folder of this suite: its summary.json and config.json, and its modes.
 
     `workload`: the official workload of the benchmark.
     """
@@ -61,7 +61,7 @@ class SuiteRun:
 
     @property
     def modes(self) -> tuple[Mode, ...]:
-        """The modes that were run: those with a LoadGen log."""
+        """The modes with a LoadGen log."""
         return tuple(mode for mode in _MODES if (self.logs(mode) / DETAIL).is_file())
 
     @property

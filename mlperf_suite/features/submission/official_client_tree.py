@@ -136,7 +136,7 @@ def write_official_client_scenario(
 
 
 def _readme(scenario: OfficialClientScenario) -> str:
-    """What was run, with what, and how to run it again."""
+    """The run, its settings, and how to run it again."""
     point, (benchmark, name) = scenario.point, scenario.name
     load, run = point.config.settings.load_pattern, point.summary
     rate = f", {load.target_qps:g} requests/s" if load.target_qps else ""

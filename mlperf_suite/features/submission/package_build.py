@@ -92,8 +92,8 @@ def build_package(request: PackageRequest) -> Package:
 
 
 def _take_earlier_curves(request: PackageRequest, curve: Path, folder: Path) -> None:
-    """Copy what is in --out, if it is this submission's package and does not have the curve yet.
-    `curve`: its path in --out. Raises UsageError for anything else there."""
+    """Copy the content of --out, if it is this submission's package and does not have the curve
+    yet. `curve`: its path in --out. Raises UsageError for anything else there."""
     out = request.out
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return

@@ -120,7 +120,7 @@ class PowerSupplyRating:
 
 
 class SubmittedBenchmark(Protocol):
-    """What is asked of a benchmark, whatever load generator measured it."""
+    """The requirements on a benchmark, of any load generator."""
 
     @property
     def id(self) -> str: ...
@@ -152,8 +152,8 @@ class SubmittedFacts(Facts):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultFacts(SubmittedFacts):
     """One scenario's result of LoadGen. `layouts`: the layouts that its files follow. `audits`: the
-    logs of those that have a detail log. `offline`: the performance run of the same system's
-    Offline, None if there is none."""
+    logs with a detail log. `offline`: the performance run of the same system's Offline, None if
+    there is none."""
 
     benchmark: Benchmark
     scenario: Scenario

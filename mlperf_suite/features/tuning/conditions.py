@@ -100,7 +100,7 @@ Conditions = Sequence[Condition]
 
 
 def conditions_of(file: Path | None, space: Space) -> Conditions:
-    """vLLM's own conditions and those of a file, checked against its space.
+    """vLLM's own conditions and a file's, checked against its space.
 
     Raises UsageError for one that is malformed, names what the space does not have, or under which
     the default or another choice could never be tried.
@@ -120,7 +120,8 @@ def conditions_of(file: Path | None, space: Space) -> Conditions:
 
 
 def _vllm_conditions(space: Space) -> Iterator[Condition]:
-    """Those without which vLLM refuses its arguments or ignores one (vllm/config/scheduler.py)."""
+    """The conditions without which vLLM refuses its arguments or ignores one
+    (vllm/config/scheduler.py)."""
     if {_TOKENS, _BATCH} <= space.keys():
         yield Condition({}, _TOKENS, ">=", _BATCH, space)
     if {_TOKENS, _CHUNKED} <= space.keys() and False in space[_CHUNKED]:

@@ -1,6 +1,6 @@
 """A trial on a server that a command template starts: started, awaited, measured and ended.
 
-Whatever goes wrong with the server is this trial's failure and no other's: it is ended with every
+A fault of the server is this trial's failure and no other's: it is ended with every
 process that it started, also with those that it would have left behind.
 """
 

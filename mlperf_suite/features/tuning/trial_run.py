@@ -251,7 +251,7 @@ class Records:
             file.write(text.encode())
 
     def __iter__(self) -> Iterator[tuple[MeasuredTrial, dict[str, Any]]]:
-        """The runs in order, each with what was added to it."""
+        """The runs in order, each with its additions."""
         lines = self._file.read_text(errors="replace").splitlines() if self._file.is_file() else ()
         for line in lines:
             try:

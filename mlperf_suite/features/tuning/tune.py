@@ -1,4 +1,4 @@
-"""`mlperf-suite tune`: search, pairs of default and candidate, and what came of it."""
+"""`mlperf-suite tune`: search, pairs of default and candidate, and the outcome."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class Tuning:
 
     @contextlib.contextmanager
     def _ended_together(self) -> Iterator[None]:
-        """Whatever ends the search ends the trials that still run."""
+        """The end of the search ends the trials that still run."""
         try:
             yield
         finally:

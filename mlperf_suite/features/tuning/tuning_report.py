@@ -1,4 +1,5 @@
-"""The answer of a tuning in words and files: the gain, its cost, what gives it, what to paste.
+"""The answer of a tuning in words and files: the gain, its cost, each setting's part, what to
+paste.
 
 Its page shows also the trials over time and by setting, and what each setting does.
 """
@@ -71,7 +72,7 @@ def write_tuning_report(
 
 
 def tuning_lines(request: TuningRequest, claim: TuningResult) -> list[str]:
-    """The answer in lines: the gain, what it costs, what gives it, the winner's commands."""
+    """The answer in lines: the gain, its cost, each setting's part, the winner's commands."""
     if not claim.is_better:
         return [claim.words, *claim.failed]
     rows = [_contribution_line(row) for row in claim.contributions if row.measured]

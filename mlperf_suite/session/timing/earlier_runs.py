@@ -15,7 +15,7 @@ from mlperf_suite.session.timing.estimate import EngineSpeed
 from mlperf_suite.settings import Settings
 
 _OF_SPEED: tuple[Aspect, ...] = ("engine", "capacity", "release", "surroundings")
-"""What two runs of one speed have in common: everything but what was asked of the system."""
+"""What two runs of one speed have in common: everything but the measurement."""
 
 _COMPARED: tuple[Aspect, ...] = ("measurement", "engine", "capacity")
 """What two runs that are compared have in common."""

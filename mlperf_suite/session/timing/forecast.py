@@ -1,8 +1,8 @@
 """Plans a session and forecasts its duration before an engine is loaded, from the runs that were
 kept or the kind of CPU.
 
-Imports nothing heavy and reads no data, so that collection stays instant; what reads kept runs is
-imported where there can be some.
+Imports nothing heavy and reads no data, so that collection stays instant; the reader of kept runs
+is imported where there can be some.
 """
 
 from __future__ import annotations
@@ -142,5 +142,5 @@ def _earlier_run(settings: Settings) -> EarlierRun | None:
 
 
 def _has_results(settings: Settings) -> bool:
-    """Whether there can be kept runs; if not, what reads them is not imported."""
+    """Whether there can be kept runs; if not, their reader is not imported."""
     return any(settings.results_dir.glob("*/"))

@@ -43,7 +43,7 @@ class ProbedEngine(Protocol):
         silence_s: float,
         say: Callable[[str], None],
     ) -> EngineSpeed:
-        """See `probe`. `say`: receives what is found besides, in lines."""
+        """See `probe`. `say`: receives notes, in lines."""
 
 
 def probe(

@@ -33,7 +33,7 @@ _TAIL_FACTOR = 2.0
 
 
 class RunSizing:
-    """The plan, what its steps measured, and what follows from it.
+    """The plan, what its steps measured, and the consequences.
 
     `baselines`: a run that is compared with an earlier one takes as many samples as that one.
     """
@@ -47,7 +47,7 @@ class RunSizing:
         self._baselines = baselines
         self._kept_samples: Mapping[BenchmarkAndScenario, int] = {}
         self.estimator = self._estimator_of(None)
-        """What follows from the engine's speed: times and sizes."""
+        """The consequences of the engine's speed: times and sizes."""
         self._offline_rates: dict[str, float] = {}
         """By benchmark id, the samples/s that Offline reached, in this session or earlier."""
         self._limited: set[str] = set()
@@ -56,7 +56,7 @@ class RunSizing:
         self._rates: dict[BenchmarkAndScenario, float] = {}
         """The samples/s that a rate step measured."""
         self._corrected: dict[BenchmarkAndScenario, float] = {}
-        """Those that a run reached that ended too early, sized by too low a rate."""
+        """The samples/s of a run that ended too early, sized by too low a rate."""
         self._estimates: dict[Step, float] = {}
         self._durations: dict[Step, float] = {}
         self._began_s = time.monotonic()
@@ -110,7 +110,7 @@ class RunSizing:
             self._offline_rates[place[0]] = figures.samples_per_sec
 
     def correct(self, key: RunKey, samples_per_s: float) -> None:
-        """Size the runs of a place by what one of them reached, not by what was measured before."""
+        """Size the runs of a place by what one of them reached, not by earlier measurements."""
         self._corrected[key.benchmark_and_scenario] = samples_per_s
 
     def begin(self, step: Step) -> None:

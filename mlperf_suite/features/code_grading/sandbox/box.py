@@ -530,8 +530,8 @@ def _candidates() -> list[Sandbox]:
 
 
 def fault(sandbox: Sandbox) -> str:
-    """Start a sandbox, check its isolation from within, and say what fails; empty if nothing
-    does."""
+    """Start a sandbox, check its isolation from within, and name the failures; empty if there are
+    none."""
     hidden = [str(Path.home() / ".ssh"), str(_PROJECT / "pyproject.toml"), "/etc/shadow", "/sys"]
     outside = ["/", "/usr", "/etc", "/dev", "/proc", "/bin"]
     limits = Limits(wall_s=_TRIAL_S, processes=_TRIED_PROCESSES, disk_bytes=MEBIBYTE)

@@ -364,7 +364,7 @@ def _write_all(number: int, data: bytes) -> None:
 
 
 def _reap(program: int) -> int | None:
-    """Reap whatever has ended; returns the program's wait status once it has ended."""
+    """Reap the processes that have ended; returns the program's wait status once it has ended."""
     status = None
     with contextlib.suppress(ChildProcessError):
         while True:

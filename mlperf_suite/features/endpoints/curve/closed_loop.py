@@ -52,7 +52,7 @@ class LoopTimes:
 
 
 Enough = Callable[[LoopTimes, float], bool]
-"""Whether to issue no more, from what was measured so far and the seconds since the loop began."""
+"""Whether to issue no more, from the figures so far and the seconds since the loop began."""
 _Event = tuple[float, Sequence[Tokens], EngineError | None, bool]
 
 
@@ -162,7 +162,7 @@ class _Loop:
             raise EngineDiedError(hangs)
 
     def go_on(self, concurrency: int, enough: Enough) -> None:
-        """Issue what is missing to the concurrency, unless it is enough."""
+        """Issue requests up to the concurrency, unless it is enough."""
         if not self._open:
             return
         now_s = time.monotonic() - self._began_s

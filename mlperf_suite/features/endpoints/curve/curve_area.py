@@ -179,7 +179,7 @@ def _is_usable(*rates: float) -> bool:
 
 
 def _distances(point: CurvePoint, rng: np.random.Generator) -> Figures:
-    """The draws' distances from what was measured, as logarithms; none in the first row. Columns:
+    """The draws' distances from the measured curve, as logarithms; none in the first row. Columns:
     tokens/s per user, tokens/s of the system."""
     logs = np.log(_usable_blocks(point) or [(1.0, 1.0)])
     count = len(logs)

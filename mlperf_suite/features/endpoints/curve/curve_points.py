@@ -71,8 +71,9 @@ def c_max_of(throughput: Mapping[int, float]) -> int | None:
 
 
 def planned_points(c_max: int, made: Collection[int] = ()) -> list[int]:
-    """The concurrencies of a curve between 1 and `c_max`, ascending: those that were made already,
-    one of each mandatory region (§5.3), and as many more in the widest gaps as make seven."""
+    """The concurrencies of a curve between 1 and `c_max`, ascending: the points that were made
+    already, one of each mandatory region (§5.3), and as many more in the widest gaps as make
+    seven."""
     points = {1, c_max, *(c for c in made if c <= c_max)}
     if c_max > ULTRA_LOW:
         regions = Regions.of(c_max, 1)
@@ -102,7 +103,7 @@ def regions_of(c_max: int | None, concurrency: int) -> tuple[str, ...]:
 
 
 def scored_points(c_max: int | None, concurrencies: Collection[int]) -> list[int]:
-    """The concurrencies at which accuracy is gated, of those that are planned or measured: C_max,
+    """The concurrencies at which accuracy is gated, among planned or measured points: C_max,
     the Offline point, which counts for the highest region too, and one for each other region
     (§5.3): the highest one, whose answers come soonest."""
     counted = [c for c in sorted(concurrencies) if c_max is not None and c <= c_max]

@@ -178,7 +178,7 @@ class Curves(StepMaker):
             yield self._salted(token_ids[index]) if salted else token_ids[index], stops[index]
 
     def _salted(self, prompt: Any) -> list[int]:
-        """A prompt with a salt behind its first token, so that no cache knows what follows."""
+        """A prompt with a salt behind its first token, so that no cache knows the rest."""
         # In the client's own form, by which a judge of what was sent finds it.
         text = f"[{secrets.token_hex(_SALT_BYTES)}] "
         salt = self.inputs.tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -297,7 +297,7 @@ class _Curve:
     # The points
 
     def measure(self) -> None:
-        """Measure what is planned between 1 and C_max and was not measured yet."""
+        """Measure the planned points between 1 and C_max that were not measured yet."""
         c_max = self.record.figures.c_max
         if c_max is None:
             return

@@ -28,7 +28,8 @@ class Event(Struct):
 def events_in(path: Path) -> Iterator[Event]:
     """The events in the order of the file, up to the end of the session.
 
-    Raises OSError for a file that cannot be read, ValueError with one line for what is no event.
+    Raises OSError for a file that cannot be read, ValueError with one line for another line than an
+    event.
     """
     decoder, number = json.Decoder(Event), 0
     with open_regular(path, _MAX_EVENTS_BYTES) as file:

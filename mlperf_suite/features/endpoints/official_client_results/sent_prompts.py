@@ -91,7 +91,7 @@ class SentPrompts:
         return len(self._different)
 
     def add(self, data: Raw, conversation: str = "") -> SentPrompt:
-        """Count the prompt of one request, the data of its event; returns what was sent."""
+        """Count the prompt of one request, the data of its event; returns the prompt."""
         parts = _parts(data)
         texts, token_ids = _texts(parts), _token_ids(parts)
         prompt = SentPrompt(parts[0], token_ids, parts[2:] if parts[2] else ())
@@ -176,7 +176,7 @@ def _entropy(values: tuple[str, ...]) -> float:
 
 
 def _parts(data: Raw) -> list[Any]:
-    """Text, token ids, messages and what belongs to them, each None if a prompt has none.
+    """Text, token ids, messages and their companions, each None if a prompt has none.
 
     The client writes its name before them, and leaves out the last ones if they are empty.
     """
