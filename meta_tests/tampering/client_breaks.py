@@ -283,7 +283,7 @@ def _issued_at(ns: Callable[[int], int]) -> Callable[[str], str]:
 START = "session.start_performance_tracking"
 _OF_REQUESTS: dict[str, dict[str, FileChange]] = {
     "events_agree": {
-        "what is no event": "events",
+        "what is not an event": "events",
         "half of the file": lambda text: text[: len(text) // 2],
         "no start": instead(START, at=0),
         "one never issued": instead("sample.issued"),

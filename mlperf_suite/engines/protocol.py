@@ -58,7 +58,7 @@ REPLICAS = "replicas"
 
 def parallel_sets(arguments: Mapping[str, object]) -> int:
     """How many sets of tensor-parallel GPUs the engine's arguments need: for pipeline, data and
-    context parallelism. One that is no number counts as one, and vLLM refuses it."""
+    context parallelism. One that is not a number counts as one, and vLLM refuses it."""
     ways = ("pipeline", "data", "prefill_context")
     sizes = [str(arguments.get(f"{way}_parallel_size", 1)) for way in ways]
     return math.prod(max(1, int(size)) for size in sizes if size.isdecimal())

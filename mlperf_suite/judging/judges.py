@@ -15,7 +15,7 @@ from mlperf_suite.judging.verdict_group import VerdictGroup
 
 Folders = Sequence[tuple[Path, list[str]]]
 """The folder itself and the visible folders below it, parents first, with the names in each
-that are no folders."""
+that are not folders."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ def read_json(path: Path) -> JsonFile:
     except ValueError:
         return JsonFile({}, f"{path.name} is not JSON in UTF-8")
     if not isinstance(content, dict):
-        return JsonFile({}, f"{path.name} is no object")
+        return JsonFile({}, f"{path.name} is not an object")
     return JsonFile(content)
 
 
@@ -101,7 +101,7 @@ def read_yaml(path: Path) -> tuple[Any, str]:
     """The content of a YAML file and "", or None and why it cannot be read."""
     text = text_of(read_bytes(path))
     if text is None or len(text) > _MAX_YAML_BYTES:
-        return None, f"{path.name} is no text in UTF-8 of at most {_MAX_YAML_BYTES:,} characters"
+        return None, f"{path.name} is not text in UTF-8 of at most {_MAX_YAML_BYTES:,} characters"
     try:
         # PyYAML raises most kinds of errors for tags whose value does not fit.
         return yaml.load(text, _YamlLoader), ""  # noqa: S506 - a SafeLoader

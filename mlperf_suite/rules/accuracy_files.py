@@ -56,7 +56,7 @@ _OF_INT64 = 16
 class AccuracyTxt:
     """A parsed accuracy.txt: figures by name, shares in percent; the log's SHA-256, if present.
 
-    `unclear`: the names of scores that are no number (nan), or have several.
+    `unclear`: the names of scores that are not a number (nan), or have several.
     """
 
     scores: Mapping[str, float]

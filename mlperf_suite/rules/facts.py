@@ -218,7 +218,7 @@ class RunFacts(Facts):
         """A number. `required`: what the verdict requires if there is none."""
         number = self.detail.number(key)
         if number is None:
-            raise failure(self.present(key, required), required, f"{key} is no number")
+            raise failure(self.present(key, required), required, f"{key} is not a number")
         return number
 
     def present(self, key: str, required: str = "") -> object:

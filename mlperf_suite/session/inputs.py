@@ -354,7 +354,8 @@ class Inputs:
         if not workload.model_identity.shape or not self._is_model(workload):
             return ""
         if source_of(self.settings).is_remote:
-            return f"that it is {workload.model} is the server's word: its files are not seen here"
+            only = f"only the server says that it is {workload.model}"
+            return f"{only}: its files are not on this machine"
         if not Path(self.model_path).is_dir():
             return ""
         names = workload.model_identity.possible_models(self._model_facts or {})

@@ -60,7 +60,7 @@ def test_a_request_that_fails_ends_the_loop_with_its_reason() -> None:
 
 def test_an_engine_that_dies_raises() -> None:
     engine = StandInEngine(Delays(0.001, 0.001), lambda prompt: [1, 2], fail_after=9)
-    with pytest.raises(EngineDiedError, match="as it was told to"):
+    with pytest.raises(EngineDiedError, match="as configured"):
         loop(engine, 3, after(1000))
 
 

@@ -53,7 +53,7 @@ SILENCE_S = 10.0
 GUARD_S = 120.0
 GENERATION = Generation(max_new_tokens=ANSWER)
 LOST = {
-    "status-500": "answered with status 500: the stand-in server refuses, as it was told to",
+    "status-500": "answered with status 500: the stand-in server refuses, as configured",
     "turned-away": rf"turned requests away and answered none of \d+ for {SILENCE_S:.0f} s",
     "dies": "(closed the connection|refused the connection|cannot be reached)",
     "no-answer": f"sent nothing for {SILENCE_S:.0f} s",

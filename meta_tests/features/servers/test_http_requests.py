@@ -370,7 +370,7 @@ ERRORS = {
         "answered with an error: EngineCore died",
     ),
     "compressed": "compressed an answer with gzip, although it was asked not to: turn that off",
-    "status-500": "answered with status 500: the stand-in server refuses, as it was told to",
+    "status-500": "answered with status 500: the stand-in server refuses, as configured",
     "ends-early": "ended an answer without a finish_reason",
 }
 

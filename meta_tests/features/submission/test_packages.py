@@ -202,7 +202,7 @@ def test_a_second_curve_joins_the_package(tmp_path: Path, capsys: Capture) -> No
     assert "an earlier curve of Box_of_eight has another one" in capsys.readouterr().err
     path.write_text(path.read_text().replace("Someone", "Another"))
     assert build(tmp_path) == 2
-    assert "is no package of" in capsys.readouterr().err
+    assert "is not a package of" in capsys.readouterr().err
     assert sorted((p, p.stat().st_mtime) for p in package.rglob("*")) == before
 
 

@@ -314,8 +314,8 @@ def notes_of(runs: Sequence[NodeRun]) -> list[str]:
             notes.append(f"Not alike in {name.replace('_', ' ')}: {words}.")
     if not all(isinstance(r.engine_settings.get(MODEL_FILES), str) for r in first_runs):
         notes.append(
-            "The model's files were not compared, since an engine does not tell of them: that the "
-            "nodes have the same weights is not proved."
+            "The model's files were not compared, since an engine does not report them: "
+            "the nodes may have different weights."
         )
     return notes
 

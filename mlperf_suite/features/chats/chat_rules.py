@@ -195,7 +195,7 @@ def context_length(run: ChatFacts) -> Verdict:
     assert run.benchmark.workload is not None and run.benchmark.workload.context is not None
     required = f"at least {run.benchmark.workload.context:,} tokens"
     if run.context is None:
-        return not_judged("a context that the server does not tell", required)
+        return not_judged("a context that the server does not report", required)
     return verdict(run.context >= run.benchmark.workload.context, f"{run.context:,}", required)
 
 

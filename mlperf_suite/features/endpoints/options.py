@@ -54,7 +54,7 @@ def check(settings: Settings) -> None:
         if series:
             raise UsageError(
                 f"--series {series}: can only be used with --client {OFFICIAL_CLIENT}; "
-                "-m curve measures a curve with the suite's own client, which is no result"
+                "-m curve measures a curve with the suite's own client, which is not a result"
             )
         return
     conflicts = {

@@ -213,7 +213,7 @@ def _span_request(where: str, span: dict[str, Any]) -> Iterator[TraceRequest]:
         if isinstance(value, dict)
     ]
     if len(lengths) != len((prompt, answer)):
-        raise DatasetError(f"{where}: a span's tokens are no values of OTLP")
+        raise DatasetError(f"{where}: a span's tokens are not values of OTLP")
     yield TraceRequest(at_ns / 1e9, lengths[0], lengths[1])
 
 

@@ -99,7 +99,7 @@ def _take_earlier_curves(request: PackageRequest, curve: Path, folder: Path) -> 
         return
     package = out.joinpath(*curve.parts[:2])
     if [path.name for path in out.iterdir()] != [curve.parts[0]] or not package.is_dir():
-        raise UsageError(f"--out {out}: is no package of {package.name}; choose a new folder")
+        raise UsageError(f"--out {out}: is not a package of {package.name}; choose a new folder")
     if (out / curve).exists():
         raise UsageError(f"--out {out}: already has {curve}; choose a new folder")
     shutil.copytree(out, folder, symlinks=True, dirs_exist_ok=True)

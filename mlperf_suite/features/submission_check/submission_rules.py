@@ -318,7 +318,7 @@ def missing_system_fields(says: Mapping[str, Any]) -> list[str]:
         if isinstance(value, str) and len(value.splitlines()) > 1
     ]
     notes = [name for name in NOTES if says.get(name) and not isinstance(says[name], str)]
-    return [*wrong, *(f"{name} is no text" for name in notes), *_wrong_network(says)]
+    return [*wrong, *(f"{name} is not text" for name in notes), *_wrong_network(says)]
 
 
 def _counts(value: object, least: int) -> bool:
@@ -342,7 +342,7 @@ def _wrong_network(says: Mapping[str, Any]) -> list[str]:
         return []
     words = f"{_NETWORK} {in_words(value)}"
     if not isinstance(value, str):
-        return [f"{words} is no text: leave it out"]
+        return [f"{words} is not text: leave it out"]
     absent = [name for name in SYSTEM_FIELDS_OF_A_NETWORK if name not in says]
     return [f"{words} without {', '.join(absent)}: leave it out"] if absent else []
 

@@ -173,7 +173,8 @@ def _condition(table: Mapping[str, object], space: Space, where: str) -> Conditi
     for name, values in choices.items():
         for value in values:
             if value not in space[name]:
-                raise UsageError(f"{where}: [[when]] {comparison}: {name} = {value} is no choice")
+                what = f"{name} = {value} is not a choice"
+                raise UsageError(f"{where}: [[when]] {comparison}: {what}")
     if right not in space:
         _check_right(right, relation, f"{where}: [[when]] {comparison}")
     return Condition(choices, left, relation, right, space)

@@ -2,7 +2,7 @@
 
 MLPerf Endpoints draws system tokens/s over tokens/s per user (endpoints_rules.md §5 of
 github.com/mlcommons/endpoints_policies). A curve that the suite's own client measured is a
-curve like it, which is no result.
+curve like it, which is not a result.
 """
 
 from __future__ import annotations

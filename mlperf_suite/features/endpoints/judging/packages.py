@@ -268,7 +268,7 @@ def _point_faults(root: Path, point: PointFacts) -> Iterator[str]:
         value: str = getattr(point.file, name)
         path = Path(value.strip())
         if path.is_absolute() or ".." in path.parts or not _is_folder(root / path):
-            yield f"{point.name}: {name} {value} is no folder of the package"
+            yield f"{point.name}: {name} {value} is not a folder of the package"
 
 
 def _is_folder(path: Path) -> bool:

@@ -39,7 +39,7 @@ def events_in(path: Path) -> Iterator[Event]:
                 event = decoder.decode(line)
             # ValueError: bytes that are not UTF-8. RecursionError: members nested without end.
             except (DecodeError, ValueError, RecursionError) as error:
-                raise ValueError(f"{path.name}: line {number:,} is no event") from error
+                raise ValueError(f"{path.name}: line {number:,} is not an event") from error
             if event.event_type == "session.ended":
                 return
             yield event

@@ -163,7 +163,7 @@ def _replay_faults(config: OfficialClientConfig) -> Iterator[str]:
             yield f"{name} is not {str(value).lower()}"
     count = replay.get("num_trajectories_to_issue")
     if type(count) is not int or count < 1 or count % TRAJECTORIES:
-        yield f"num_trajectories_to_issue {_short(count)} is no multiple of {TRAJECTORIES}"
+        yield f"num_trajectories_to_issue {_short(count)} is not a multiple of {TRAJECTORIES}"
     if _block(data, "accuracy_config").get("eval_method") != _INLINE_METHOD:
         yield f"its data is not scored by {_INLINE_METHOD}"
 
