@@ -84,7 +84,7 @@ _FORMER_MODELS = dict.fromkeys(
 )
 """Other aliases that run.py accepted (docs/from-run-py.md)."""
 _DATASETS = {"embedded": "embedded", "cnn_dailymail": "cnn_dailymail", "cnndm": "cnn_dailymail"}
-"""Data set names, in any case; run.py called CNN/DailyMail cnndm."""
+"""Data set names (case does not matter); run.py called CNN/DailyMail cnndm."""
 
 
 def _declares(spec_of: Callable[_Details, OptionSpec]) -> Callable[_Details, Any]:

@@ -65,7 +65,7 @@ class Scenario:
 
     @property
     def streams(self) -> bool:
-        """Whether LoadGen is told the first token: where it counts tokens, except in Offline."""
+        """Whether LoadGen gets the first token: where it counts tokens, except in Offline."""
         return self.counts_tokens and self.loadgen_scenario != "Offline"
 
 

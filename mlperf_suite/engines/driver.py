@@ -97,7 +97,7 @@ class Driver(ABC):
         self._any_worker = any_worker
         self._lock = threading.RLock()
         self._telling = threading.RLock()
-        """Held until answers are counted and told; taking a run's figures waits for it."""
+        """Held until answers are counted and reported; taking a run's figures waits for it."""
         self._numbers = itertools.count()
         self._waiting: dict[int, PendingRequest] = {}
         self._held: deque[PendingRequest] = deque()

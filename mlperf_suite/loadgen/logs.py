@@ -314,7 +314,7 @@ def _are_wide(samples: Sequence[LoggedSample]) -> bool:
     """Whether the answers' tokens are int64, which the official scripts also read (--dtype).
 
     Read as int32, every second token is then 0. A model's own answers can have that too if they are
-    short, or 0 throughout, but then have as many tokens as LoadGen was told.
+    short, or 0 throughout, but then have as many tokens as were reported to LoadGen.
     """
     ids = [sample.token_ids for sample in samples]
     if any(len(of) % 2 or any(of[1::2]) for of in ids):

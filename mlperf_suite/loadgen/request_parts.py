@@ -43,7 +43,7 @@ class RequestParts:
     """One row per answered request, in the order of issue; times in s of time.monotonic.
 
     `from_loadgen`: whether `issued_s` is the instant from which LoadGen counts, rather than its
-    call of the SUT. `first_s`: when LoadGen was told the first token; None if the run does not
+    call of the SUT. `first_s`: when LoadGen got the first token; None if the run does not
     stream. `parts_s`: how long each part took, by name and in order.
     """
 

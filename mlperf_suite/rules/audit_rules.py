@@ -185,7 +185,7 @@ def _may_be_drawn(run: RunFacts) -> bool:
 def score(run: RunFacts) -> Verdict:
     """The audit's answers reach the score that the audit requires.
 
-    Of a submission only the official script's word is known: its data set is not at hand.
+    Of a submission only the official script's verdict is known: its data set is not at hand.
     """
     least = audit_of(run).least_score
     if least is None:

@@ -73,7 +73,7 @@ def whole_log_verdict(run: RunFacts) -> Verdict:
 def no_loadgen_errors(run: RunFacts) -> Verdict:
     """LoadGen logged no error in the run.
 
-    The official checker looks only where it was told to ignore some of them.
+    The official checker looks only where it has to ignore some of them.
     """
     return error_verdict(run)
 

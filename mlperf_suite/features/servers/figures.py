@@ -152,7 +152,7 @@ class HttpWorkerAccount:
         self._resent += answer.resent
 
     def add_told(self, now: float, arrivals: Iterable[float]) -> None:
-        """Count the time from these arrivals until LoadGen was told of them, in one call."""
+        """Count the time from these arrivals until they were reported to LoadGen, in one call."""
         self._back.extend([now - at for at in arrivals])
 
     def figures(

@@ -440,7 +440,7 @@ class GenerationRequest(Request):
             self.fail("ended an answer without a finish_reason", died=False)
             return
         if not self._first and self._sampling.wants_first:
-            # LoadGen must be told the first token of every answer.
+            # LoadGen must get the first token of every answer.
             self._first = arrived
             shared.tell(ServerFirstTokens(self.number, list(token_ids[:1]), arrived))
         shared.queues[self.place].ended += 1
@@ -506,8 +506,8 @@ def _wait_s(headers: dict[bytes, bytes]) -> float | None:
 
 
 def _is_one_of(model: str | None, names: Sequence[str]) -> bool:
-    """Whether an answer's model is one of these names, in any case; some servers append a revision
-    to it, and some name none."""
+    """Whether an answer's model is one of these names (case does not matter); some servers append a
+    revision, and some name no model."""
     reported = (model or "").casefold()
     return not reported or any(
         reported == n or reported.startswith(f"{n}@") for n in map(str.casefold, names)

@@ -128,7 +128,7 @@ def _process(
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The run's process; at the end, every process that it started is ended too."""
     words = [sys.executable, "-m", "mlperf_suite", f"--results-dir={command.folder}"]
-    # Open no longer than needed, as whoever has it open at the end is ended.
+    # Open no longer than needed, since processes that hold it open at the end are ended.
     with (command.folder / RUN_OUTPUT).open("ab") as output:
         process = subprocess.Popen(
             [*words, "-p", "no:cacheprovider", *arguments],

@@ -61,7 +61,7 @@ class Stretch:
 
     `change`: how far the second curve's area is above the first's, relative. `interval`: of it,
     None if a point has fewer than two blocks. `above`: 1 if the second is above, -1 if the first
-    is, 0 if that cannot be told.
+    is, 0 if that is undecided.
     """
 
     low: float
@@ -99,7 +99,7 @@ class Knee:
 
     @property
     def certain(self) -> bool:
-        """Whether it is told from at least half of the other points."""
+        """Whether it is distinguished from at least half of the other points."""
         return 0 < len(self.concurrencies) <= (self.of_points + 1) // 2
 
 

@@ -78,7 +78,7 @@ REPORT = CurveReport()
 
 
 def _curves(runs: Sequence[BaselineRun]) -> dict[str, CurveFigures]:
-    """The first curves by their names in a legend, as many as can be told from each other."""
+    """The first curves by their names in a legend, as many as can be distinguished."""
     rows = {
         ", ".join(filter(None, (f"{number}: {run_name(run)}", run.summary.meta.engine))): curve
         for number, run in enumerate(runs, 1)
@@ -111,7 +111,7 @@ def _which_is_above(first: BaselineRun, run: BaselineRun) -> list[str]:
 
 
 MAX_CURVES = 6
-"""On one chart; more cannot be told from each other."""
+"""On one chart; more cannot be distinguished."""
 _LOOKS = (
     (BLUE, "o", "-"),
     (ORANGE, "s", "--"),

@@ -89,7 +89,8 @@ _OTHERS = (
 
 
 def official_client_benchmark(name: str, scenario: str) -> OfficialClientBenchmark | None:
-    """The demands on a scenario, in any case, by the names of folders; None if it is unknown."""
+    """The demands on a scenario, case does not matter, by the names of folders; None if it is
+    unknown."""
     names = (name, scenario.lower())
     row = next((r for r in _OTHERS if (r.id, r.scenario.lower()) == names), None)
     benchmark = find_benchmark(name)

@@ -32,7 +32,7 @@ _OF_TURNS = re.compile(r"\[salt: ([0-9a-f]{4})\]\n\n.*\n\n\[salt: ([0-9a-f]{4})\
 _DIFFERENT = 0.9
 """Of the conversations, which have a pair of salts of their own: two of 16 bits may be the same."""
 _MAX_PROMPTS = 2**22
-"""Different prompts that are told apart, more than any data set has."""
+"""Different prompts that are distinguished, more than any data set has."""
 _MIN_SALTS, _MAX_SALTS = 100, 4096
 """Salts from which their variation is estimated."""
 _SHARE = 0.9
@@ -82,7 +82,7 @@ class SentPrompts:
 
     @property
     def is_salted(self) -> bool | None:
-        """Whether any request has a salt; None if that cannot be told of token ids."""
+        """Whether any request has a salt; None if token ids do not show it."""
         return True if self.salted else self.streams.is_salted if self.streams.count else False
 
     @property
