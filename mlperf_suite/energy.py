@@ -29,7 +29,7 @@ from mlperf_suite.hardware import (
     open_gpu_meters,
 )
 
-Gives = Literal["energy", "power"]
+CounterQuantity = Literal["energy", "power"]
 NVML_LABEL = "GPU energy by NVML, not MLPerf Power"
 RAPL_LABEL = "CPU energy by RAPL, not MLPerf Power"
 SIMULATED_LABEL = "SIMULATED counters: no measurement of energy"
@@ -62,7 +62,7 @@ class Counter:
     kind: str
     label: str
     read: Callable[[], float]
-    gives: Gives = "energy"
+    gives: CounterQuantity = "energy"
     range_j: float | None = None
     most_watts: float = 2000.0
     note: str = ""
@@ -125,7 +125,7 @@ class UnmeasuredError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Absent:
+class UnmeteredDevice:
     """A kind of device that cannot be metered, and why."""
 
     kind: str
@@ -143,7 +143,7 @@ class Meters:
     """
 
     counters: tuple[Counter, ...] = ()
-    absent: tuple[Absent, ...] = ()
+    absent: tuple[UnmeteredDevice, ...] = ()
     simulated: bool = False
     note: str = ""
     close: Callable[[], None] = lambda: None
@@ -189,7 +189,7 @@ def gpu_counters(
             )
     except UnmeasuredError as error:
         meters.close()
-        return Meters(absent=(Absent(GPU, NVML_LABEL, str(error)),))
+        return Meters(absent=(UnmeteredDevice(GPU, NVML_LABEL, str(error)),))
     return Meters(tuple(counters), close=meters.close)
 
 
@@ -251,7 +251,7 @@ def cpu_counters(root: Path = POWERCAP) -> Meters:
     try:
         return Meters(tuple(_cpu_counters(root)))
     except UnmeasuredError as error:
-        return Meters(absent=(Absent(CPU, RAPL_LABEL, str(error)),))
+        return Meters(absent=(UnmeteredDevice(CPU, RAPL_LABEL, str(error)),))
 
 
 def _cpu_counters(root: Path) -> list[Counter]:

@@ -19,7 +19,7 @@ from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.node_files import NodeResult, write_node_files
 from mlperf_suite.results.record import Result, summary_of
 from mlperf_suite.results.regression import has_figures
-from mlperf_suite.results.run_folder import CONFIG_JSON, ENDED, SUMMARY_JSON, RunFolder
+from mlperf_suite.results.run_folder import CONFIG_JSON, FINAL_STATUSES, SUMMARY_JSON, RunFolder
 from mlperf_suite.results.schema import Meta, Summary
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.companion import profile_of
@@ -181,7 +181,7 @@ class Recorder:
         write_reports(folder.path)
         # If nothing was scored, or a run is not a result, nothing is replaced.
         is_result = kind.replaces_others(result) and not summary.spoiled
-        replaces = summary.meta.status in ENDED and is_result and not settings.keep_all
+        replaces = summary.meta.status in FINAL_STATUSES and is_result and not settings.keep_all
         baselines = [b.folder for b in self._baselines.values() if b.folder]
         ended = summary.meta.status != "running"
         publish(folder, baselines if replaces else None, ended=ended)

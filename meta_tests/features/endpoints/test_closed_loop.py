@@ -10,9 +10,9 @@ from meta_tests.stand_in import Delays, SlotsEngine, StandInEngine
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.errors import EngineDiedError
 from mlperf_suite.features.endpoints.curve.closed_loop import (
-    Enough,
     LoopTimes,
     Prompt,
+    StopCondition,
     hold_concurrency,
 )
 
@@ -23,11 +23,11 @@ def prompts() -> Iterator[Prompt]:
     return (([number], "") for number in itertools.count())
 
 
-def after(count: int) -> Enough:
+def after(count: int) -> StopCondition:
     return lambda times, now_s: len(times.issued_s) >= count
 
 
-def loop(engine: StandInEngine, concurrency: int, enough: Enough) -> LoopTimes:
+def loop(engine: StandInEngine, concurrency: int, enough: StopCondition) -> LoopTimes:
     try:
         return hold_concurrency(engine, prompts(), GENERATION, concurrency, enough)
     finally:

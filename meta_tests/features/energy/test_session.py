@@ -12,7 +12,7 @@ import pytest
 from pytest import MonkeyPatch
 
 from meta_tests.stand_in import Delays, StandInEngine
-from mlperf_suite.energy import NVML_LABEL, Absent, Counter, Meters
+from mlperf_suite.energy import NVML_LABEL, Counter, Meters, UnmeteredDevice
 from mlperf_suite.engines.protocol import Engine, EngineDescription, Request
 from mlperf_suite.features.energy import session as energy
 from mlperf_suite.features.energy.energy_figures import (
@@ -213,7 +213,7 @@ def test_meters_that_are_none(metered: Metered, tmp_path: Path, monkeypatch: Mon
         patch.setattr("mlperf_suite.energy.MeterReader.start", no_thread)
         figures = metered(lambda *_: Meters((counter(),)))
     assert figures is not None and "can't start new thread" in figures.kinds[0].why
-    absent = Meters(absent=(Absent("CPU", "label", "no RAPL"),))
+    absent = Meters(absent=(UnmeteredDevice("CPU", "label", "no RAPL"),))
     figures = metered(lambda *_: absent)
     assert figures is not None and figures.kinds[0].why == "no RAPL"
     assert metered(lambda *_: Meters()) is None

@@ -23,7 +23,7 @@ from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.features.mmlu.mmlu_rules import MmluFacts
 from mlperf_suite.features.mmlu.score_files import MmluRecord, MmluTask, Scores
 from mlperf_suite.results.comparability import Aspect, identity_of
-from mlperf_suite.results.run_folder import ENDED, ENGINE_LOG, read_summary, run_folders
+from mlperf_suite.results.run_folder import ENGINE_LOG, FINAL_STATUSES, read_summary, run_folders
 from mlperf_suite.results.schema import Config, EngineFacts, Meta, Summary
 from mlperf_suite.rules import judge
 from mlperf_suite.session.engines import Engines
@@ -156,7 +156,7 @@ class MmluRun:
             if earlier == own or not read_journal(path, journal.system):
                 continue
             summary = read_summary(earlier)
-            is_over = summary is not None and summary.meta.status in ENDED
+            is_over = summary is not None and summary.meta.status in FINAL_STATUSES
             return 0 if is_over else journal.add_from(path, self.task.keys)
         return 0
 

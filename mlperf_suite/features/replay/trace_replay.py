@@ -165,11 +165,11 @@ def _measured(
 ) -> tuple[OpenLoop, RequestTimestamps, RemoteRun]:
     prompts = TracePrompts(tokens, secrets.randbits(32))
 
-    def due() -> Iterator[Due]:
+    def due() -> Iterator[DueRequest]:
         for number, request in enumerate(requests):
             most = request.answer
             generation = Generation(most, most, ignore_eos=True)
-            yield Due(request.at_s / run.speed, prompts.of(number, request), generation)
+            yield DueRequest(request.at_s / run.speed, prompts.of(number, request), generation)
 
     engine.run_begins(run.trace.name, "performance")
     engine.take_trace()
@@ -343,7 +343,7 @@ _POLL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueRequest:
     """A request to send at `at_s`, in s since the loop begins."""
 
     at_s: float
@@ -378,7 +378,7 @@ class OpenLoop:
     def failed(self, tag: int, error: EngineError) -> None:
         self._events.put(([(tag, ())], error))
 
-    def send(self, engine: Engine, requests: Iterable[Due]) -> None:
+    def send(self, engine: Engine, requests: Iterable[DueRequest]) -> None:
         """Send each request when it is due, and wait for the last answers. Ends early if the
         engine dies or hangs, or at Ctrl-C; answers until then are kept.
 

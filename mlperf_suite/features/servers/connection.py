@@ -554,14 +554,14 @@ class Pool:
             self._open_more()
 
 
-def most_connections(places: int) -> int:
+def max_connections(places: int) -> int:
     """How many connections to each of so many places a client process can open at once, by the
     system's limit on open files."""
     return max(1, (_file_limits()[0] - _FILES_LEFT) // places)
 
 
 def raise_file_limit() -> None:
-    """Let this process open as many files as `most_connections` counts on."""
+    """Let this process open as many files as `max_connections` counts on."""
     resource.setrlimit(resource.RLIMIT_NOFILE, _file_limits())
 
 

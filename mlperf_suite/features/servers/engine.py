@@ -64,7 +64,7 @@ from mlperf_suite.features.servers.adapters import (
 )
 from mlperf_suite.features.servers.completion_scores import SCORE_FORMS, OnBody, score_all
 from mlperf_suite.features.servers.config import EndpointConfig
-from mlperf_suite.features.servers.connection import most_connections
+from mlperf_suite.features.servers.connection import max_connections
 from mlperf_suite.features.servers.figures import (
     AnswerTimestamps,
     DeviationAccount,
@@ -116,7 +116,7 @@ class EndpointEngine(Driver):
         self._adapter = ADAPTERS[form]
         usual = AT_ONCE if self._adapter.token_ids else TEXT_AT_ONCE
         most = config.requests or max(usual, *[2 * (server.batch or 0) for server in servers])
-        self._at_once = min(most, most_connections(len(servers)))
+        self._at_once = min(most, max_connections(len(servers)))
         lengths = [s.max_model_len for s in servers if s.max_model_len is not None]
         self._context = min(lengths, default=None)
         self._clients: list[subprocess.Popen[bytes]] = []

@@ -65,7 +65,7 @@ from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.judging.reading import read_scores
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, COMPARED
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, read_logs
-from mlperf_suite.results.run_folder import ENDED, file_sha256, write_json
+from mlperf_suite.results.run_folder import FINAL_STATUSES, file_sha256, write_json
 from mlperf_suite.rules.accuracy_files import ACCURACY_TXT
 from mlperf_suite.rules.audit_rules import PART_III
 from mlperf_suite.rules.facts import Division
@@ -149,7 +149,7 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
         )
     ]
     # The settings of a running or failed run are incomplete; it is refused with its own reason.
-    finished_runs = [run for run in runs if run.meta.status in ENDED]
+    finished_runs = [run for run in runs if run.meta.status in FINAL_STATUSES]
     if len({run.is_replay for run in finished_runs}) > 1:
         reasons.append("replays and measurements cannot be in one tree")
     reasons += refusals_of_systems(finished_runs)
@@ -204,7 +204,7 @@ def _results(runs: Sequence[SuiteRun]) -> tuple[list[_Result], list[str]]:
                 reasons.append(f"{run}: {of} is in {modes[mode]} too; choose one of them")
             modes.setdefault(mode, run)
     for (benchmark, scenario), modes in by_scenario.items():
-        if not all(run.meta.status in ENDED for run in modes.values()):
+        if not all(run.meta.status in FINAL_STATUSES for run in modes.values()):
             continue
         for mode in ("accuracy", "performance"):
             if modes and mode not in modes:

@@ -18,7 +18,7 @@ from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import DETAIL, SUMMARY
 from mlperf_suite.results.comparability import Identity, differences, identity_of, machine_of
 from mlperf_suite.results.run_folder import (
-    ENDED,
+    FINAL_STATUSES,
     SUMMARY_JSON,
     changed_since_run,
     mode_folder,
@@ -154,7 +154,7 @@ def refusals_of_run(
     if of_round != round_.name:
         reasons.append(f"a run of round {of_round}, not of {round_.name}")
     status = run.meta.status
-    if status not in ENDED:
+    if status not in FINAL_STATUSES:
         reasons.append(f"{status}: {run.meta.reason or _NO_END.get(status, 'it has no result')}")
     if run.engine.stand_in:
         if not run.is_replay:
@@ -174,7 +174,7 @@ def refusals_of_run(
     if gives_text_alone(run.engine.settings):
         audit = "TEST09" if run.benchmark.audit("test09") else "TEST06"
         reasons.append(f"{TEXT_ALONE}, and {audit} cannot be judged")
-    if not run.modes and status in ENDED:
+    if not run.modes and status in FINAL_STATUSES:
         reasons.append("no LoadGen logs in it")
     # A running or interrupted run has incomplete files.
     changed = [] if status == "running" else changed_since_run(run.folder)

@@ -537,7 +537,7 @@ def fault(sandbox: Sandbox) -> str:
     limits = Limits(wall_s=_TRIAL_S, processes=_TRIED_PROCESSES, disk_bytes=MEBIBYTE)
     command = [sandbox.python, "-I", "-S", "-c", _LOOK_AROUND, json.dumps(hidden)]
     try:
-        outcome = sandbox.run([*command, json.dumps(outside), inside.FIRST_TO_GO], limits=limits)
+        outcome = sandbox.run([*command, json.dumps(outside), inside.OOM_SCORE_FILE], limits=limits)
         view = json.loads(outcome.stdout)
     except SandboxError as error:
         return str(error).removeprefix("no sandbox: ")

@@ -51,7 +51,7 @@ class LoopTimes:
         return sum(not math.isnan(end) for end in self.ended_s)
 
 
-Enough = Callable[[LoopTimes, float], bool]
+StopCondition = Callable[[LoopTimes, float], bool]
 """Whether to issue no more, from the figures so far and the seconds since the loop began."""
 _Event = tuple[float, Sequence[Tokens], EngineError | None, bool]
 
@@ -77,7 +77,7 @@ def hold_concurrency(
     prompts: Iterator[Prompt],
     generation: Generation,
     concurrency: int,
-    enough: Enough,
+    enough: StopCondition,
     *,
     silence_s: float = SILENCE_S,
     keeps_answers: bool = False,
@@ -161,7 +161,7 @@ class _Loop:
             self._watch.end()
             raise EngineDiedError(hangs)
 
-    def go_on(self, concurrency: int, enough: Enough) -> None:
+    def go_on(self, concurrency: int, enough: StopCondition) -> None:
         """Issue requests up to the concurrency, unless it is enough."""
         if not self._open:
             return

@@ -37,9 +37,9 @@ from mlperf_suite.features.endpoints.curve.agent_points import (
     sampling_of,
 )
 from mlperf_suite.features.endpoints.curve.closed_loop import (
-    Enough,
     LoopTimes,
     Prompt,
+    StopCondition,
     hold_concurrency,
 )
 from mlperf_suite.features.endpoints.curve.curve_accuracy import CurveAccuracy, token_ids_of
@@ -83,7 +83,7 @@ from mlperf_suite.results import typed_json
 from mlperf_suite.results.comparability import differences, identity_of
 from mlperf_suite.results.record import Result
 from mlperf_suite.results.run_folder import (
-    ENDED,
+    FINAL_STATUSES,
     read_config,
     read_object,
     read_summary,
@@ -217,7 +217,7 @@ class _Curve:
             summary = read_summary(earlier)
             if earlier == folder or not (curve and summary and summary.meta.benchmark == benchmark):
                 continue
-            if summary.meta.status in ENDED:
+            if summary.meta.status in FINAL_STATUSES:
                 return
             words = f"{earlier.name}: an unfinished curve"
             if curve.client != self.record.figures.client:
@@ -249,7 +249,7 @@ class _Curve:
                 return
             self._hold(_WARM_UP_REQUESTS, lambda times, now_s: True)
 
-    def _hold(self, concurrency: int, enough: Enough) -> LoopTimes:
+    def _hold(self, concurrency: int, enough: StopCondition) -> LoopTimes:
         maker = self.maker
         return hold_concurrency(
             maker.engine,
