@@ -121,12 +121,13 @@ import sys
 from pathlib import Path
 from meta_tests.official_client_stand_in import JOB
 from mlperf_suite.features.endpoints.official_client import client_process
-from mlperf_suite.features.endpoints.official_client.installation import find_client
+from mlperf_suite.features.endpoints.official_client.installation import find_official_client
 client_process._END_S = 300.0
 # Started in the background of a shell, it would inherit that Ctrl-C is ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 folder = Path(sys.argv[1])
-client_process.run_client(find_client(folder), JOB, folder / "run", interrupt_s=0.5)
+client = find_official_client(folder)
+client_process.run_official_client(client, JOB, folder / "run", interrupt_s=0.5)
 """
 
 

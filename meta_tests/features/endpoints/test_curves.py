@@ -357,9 +357,11 @@ def client_of(
     installation = OfficialClientInstallation(Path("client"), "0.1.0", "ea332753")
     for room in ("curve.curves", "client_kind"):
         monkeypatch.setattr(
-            f"mlperf_suite.features.endpoints.{room}.find_client", lambda: installation
+            f"mlperf_suite.features.endpoints.{room}.find_official_client", lambda: installation
         )
-    monkeypatch.setattr("mlperf_suite.features.endpoints.curve.official_points.run_client", run)
+    monkeypatch.setattr(
+        "mlperf_suite.features.endpoints.curve.official_points.run_official_client", run
+    )
     monkeypatch.setattr(
         "mlperf_suite.features.servers.server_facts.check_reachable", lambda config: None
     )

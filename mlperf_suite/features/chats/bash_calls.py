@@ -91,8 +91,8 @@ def similarity(expected: list[str], actual: list[str]) -> float:
 
 
 class InlineScorer:
-    """The mean likeness of turns to the recorded ones. An answer's text, and a sample's reference,
-    are a message of the assistant as JSON."""
+    """The mean similarity of turns to the recorded ones. An answer's text, and a sample's
+    reference, are a message of the assistant as JSON."""
 
     name = INLINE
 

@@ -138,7 +138,7 @@ class OfficialPoints:
 
         The client has no accuracy run at a fixed concurrency alone: a request for each user comes
         before it. `scorer`: the client's name of one. `point`: the folder of the point's files,
-        beside which those of this run are. Raises ClientRunError, OSError.
+        beside which those of this run are. Raises OfficialClientRunError, OSError.
         """
         performance = OfficialClientData(prompts=itertools.islice(data.prompts, concurrency))
         load = OfficialClientLoad(concurrency=concurrency, requests=concurrency)

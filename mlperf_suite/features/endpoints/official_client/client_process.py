@@ -81,7 +81,7 @@ def run_official_client(
     no process of the client is left; on Ctrl-C or silence it gets `interrupt_s` to write what it
     has.
 
-    Raises ClientRunError, and OSError where the disk is full or a folder cannot be written.
+    Raises OfficialClientRunError, and OSError where the disk is full or a folder cannot be written.
     """
     folder = folder.absolute()
     if (folder / REPORT_FOLDER).exists():
