@@ -355,7 +355,7 @@ def client_of(
         return folder / "report"
 
     installation = OfficialClientInstallation(Path("client"), "0.1.0", "ea332753")
-    for room in ("curve.curves", "client_kind"):
+    for room in ("curve.curves", "official_client_kind"):
         monkeypatch.setattr(
             f"mlperf_suite.features.endpoints.{room}.find_official_client", lambda: installation
         )
