@@ -62,7 +62,7 @@ mmlu: setup       ## measure the MMLU score with lm-eval, on an engine with a pr
 endpoint: setup   ## start vLLM's own server and measure it over HTTP, Offline and Server
 	@.venv/bin/python -m scripts.demos endpoint $(ARGS)
 
-curve: setup      ## start vLLM's own server and measure a curve over fixed concurrencies (a rehearsal)
+curve: setup      ## start vLLM's own server and measure a curve over fixed concurrencies (not an MLPerf result)
 	@.venv/bin/python -m scripts.demos curve $(ARGS)
 
 ray: setup        ## install Ray, for replicas on several GPUs or nodes (docs/replicas.md)

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
-from meta_tests.made_client import ClientRun, client_events, client_scores
+from meta_tests.made_official_client import ClientRun, client_events, client_scores
 from meta_tests.made_package import (
     C_MAX,
     CONCURRENCIES,

@@ -23,20 +23,20 @@ Row = tuple[float, float, float, int]
 def made_requests(rows: Sequence[Row]) -> Requests:
     """As the SUT sees them; the sample's index is the row's, the id a thousand more."""
     requests = Requests()
-    for number, (issued_s, first, told_s, tokens) in enumerate(rows):
+    for number, (issued_s, first, answer_s, tokens) in enumerate(rows):
         row = requests.add([SimpleNamespace(id=1000 + number, index=number)], issued_s)
         requests.handover_s[row] = issued_s
-        requests.first_token_s[row], requests.answer_s[row] = first, told_s
+        requests.first_token_s[row], requests.answer_s[row] = first, answer_s
         requests.tokens[row] = tokens
     return requests
 
 
 def made_marks(rows: Sequence[Row], queue_s: float = 0.01, preempted: int = 0) -> RequestTimestamps:
     """As vLLM tells them: each queued as it came, for so long."""
-    marks = RequestTimestamps(FRONT_END, QUEUE, PREFILL, DECODE)
-    for number, (issued_s, first, told_s, _) in enumerate(rows):
-        marks.keep(1000 + number, preempted, issued_s, issued_s + queue_s, first, told_s)
-    return marks
+    timestamps = RequestTimestamps(FRONT_END, QUEUE, PREFILL, DECODE)
+    for number, (issued_s, first, answer_s, _) in enumerate(rows):
+        timestamps.keep(1000 + number, preempted, issued_s, issued_s + queue_s, first, answer_s)
+    return timestamps
 
 
 def made_steps(ended_s: Sequence[float], tokens: int) -> Steps:
@@ -49,10 +49,10 @@ def made_steps(ended_s: Sequence[float], tokens: int) -> Steps:
 
 
 def made_timeline(
-    rows: Sequence[Row], steps: Steps | None = None, marks: RequestTimestamps | None = None
+    rows: Sequence[Row], steps: Steps | None = None, timestamps: RequestTimestamps | None = None
 ) -> Timeline:
     """The timeline of these rows; the prompts have 10 tokens, 11, 12 …."""
-    lives_of_requests = parts_of_requests(made_requests(rows), marks, None)
+    lives_of_requests = parts_of_requests(made_requests(rows), timestamps, None)
     assert lives_of_requests is not None
-    trace = EngineTrace(steps or Steps(), marks)
+    trace = EngineTrace(steps or Steps(), timestamps)
     return timeline_of(lives_of_requests, trace, [10 + number for number in range(len(rows))])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from meta_tests.made_client import ClientRun, client_scores, client_series
+from meta_tests.made_official_client import ClientRun, client_scores, client_series
 from mlperf_suite.features.endpoints.official_client_results.series import (
     AGENTIC,
     AGENTIC_MODELS,

@@ -36,7 +36,7 @@ class ScoringStandIn(StandInEngine):
         for number, request in enumerate(requests):
             if number == self._told.get("fail_after"):
                 self.close()
-                raise EngineDiedError("the stand-in engine died, as it was told to")
+                raise EngineDiedError("the stand-in engine died, as configured")
             if number == self._told.get("interrupt_after"):
                 raise KeyboardInterrupt
             if "asked" in self._told:

@@ -76,7 +76,7 @@ class StandInEngine:
                 tag = request.tag
                 if self._fail_after is not None and number >= self._fail_after:
                     self._died = True
-                    error = EngineDiedError("the stand-in engine died, as it was told to")
+                    error = EngineDiedError("the stand-in engine died, as configured")
                     self._at(now, partial(listener.failed, tag, error))
                     continue
                 tokens = self._answer(request.prompt_token_ids)[: generation.max_new_tokens]

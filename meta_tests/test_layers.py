@@ -72,7 +72,7 @@ def feature_of(module: str) -> str:
 
 def test_the_page_lists_each_feature_with_its_needs_and_files_that_are_there() -> None:
     page = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
-    section = page.partition("## The features")[2].partition("Beside the package:")[0]
+    section = page.partition("## The features")[2].partition("## Before a change")[0]
     rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| `")]
     listed = {}
     for name, begin, needs in ([re.findall(r"`([^`]+)`", cell) for cell in row] for row in rows):

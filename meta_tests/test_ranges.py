@@ -36,7 +36,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 def test_nothing_is_imported_or_drawn_where_nobody_asked() -> None:
     code = (
-        "import sys; from mlperf_suite import ranges; import mlperf_suite.session.suite\n"
+        "import sys; from mlperf_suite import ranges; import mlperf_suite.session.executor\n"
         "with ranges.named('x'): pass\n"
         "assert 'nvtx' not in sys.modules and not ranges.are_on()"
     )

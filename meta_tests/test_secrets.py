@@ -100,7 +100,7 @@ def test_a_header_that_names_the_model_is_no_secret() -> None:
         {},
     )
     words = "owner/name small-one embedded performance"
-    assert secrets.scrub(f"{words} embedded2") == f"{words} ***"
+    assert secrets.redact(f"{words} embedded2") == f"{words} ***"
 
 
 def test_an_endpoint_that_refuses_its_key_is_a_usage_error_without_it(tmp_path: Path) -> None:
@@ -149,8 +149,8 @@ def test_the_value_of_an_argument_is_secret_with_and_without_its_quotes(
     file.write_text(f"engine_arg = [{json.dumps(argument)}]" if in_file else "")
     options = {} if in_file else {"engine_arg": [argument]}
     settings = resolve_settings(options, {"HF_TOKEN": TOKEN}, str(file))
-    assert secrets.scrub(f"401 for {secret}!") == "401 for ***!"
-    assert secret not in secrets.scrub(f"--engine-arg {argument}")
+    assert secrets.redact(f"401 for {secret}!") == "401 for ***!"
+    assert secret not in secrets.redact(f"--engine-arg {argument}")
     write_json(tmp_path / "config.json", settings.as_json())
     text = (tmp_path / "config.json").read_text()
     assert secret not in text and TOKEN not in text
@@ -166,7 +166,7 @@ def test_what_is_json_stays_json_whatever_the_secret(tmp_path: Path, secret: str
     write_json(path, content)
     assert json.loads(path.read_text())["b"][0] == "***"
     path.write_text(json.dumps(content, indent=2))
-    secrets.sweep([path])
+    secrets.redact_files([path])
     content = json.loads(path.read_text())
     assert content["b"][0] == "***" and content["label"] == 0.123456789
 
@@ -178,7 +178,7 @@ def test_what_others_wrote_is_swept(tmp_path: Path) -> None:
     log, untouched = tmp_path / "engine.log", tmp_path / "other.log"
     log.write_bytes(b"\xff token=" + TOKEN.encode() + b" abc\xffdefg\n")
     untouched.write_text("128128128 short")
-    assert secrets.sweep([tmp_path]) == [log]
+    assert secrets.redact_files([tmp_path]) == [log]
     assert log.read_bytes() == b"\xff token=*** ***\n"
     assert untouched.read_text() == "128128128 short"
 
@@ -200,8 +200,8 @@ def test_what_others_wrote_is_swept(tmp_path: Path) -> None:
 def test_a_secret_is_redacted_in_every_form(name: str, value: str, secret: str) -> None:
     secrets.remember_named({name: value})
     forms = [value, secret, quote(secret, safe=""), quote_plus(secret), json.dumps(secret)]
-    assert not any(secret in secrets.scrub(f"401 for {form}!") for form in forms)
-    assert "abcd%2Fefgh" not in secrets.scrub(" ".join(forms))
+    assert not any(secret in secrets.redact(f"401 for {form}!") for form in forms)
+    assert "abcd%2Fefgh" not in secrets.redact(" ".join(forms))
 
 
 @given(st.text(min_size=9), st.text(), st.text())
@@ -213,9 +213,9 @@ def test_base64_of_a_text_with_a_secret_does_not_give_it_back(
     secrets.remember(secret)
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         text = encode(f"{before}{secret}{after}".encode()).decode()
-        scrubbed = secrets.scrub(text)
-        assert "***" in scrubbed
-        rest = scrubbed.replace("***", "A" * (len(text) - len(scrubbed) + 3))
+        redacted = secrets.redact(text)
+        assert "***" in redacted
+        rest = redacted.replace("***", "A" * (len(text) - len(redacted) + 3))
         assert secret.encode() not in base64.b64decode(
             rest, b"-_" if "-" in rest or "_" in rest else None
         )
@@ -235,4 +235,4 @@ def test_base64_of_a_text_with_a_secret_does_not_give_it_back(
 def test_other_values_are_no_secrets(name: str, value: str) -> None:
     secrets.remember_named({name: value})
     text = f"{value} ubuntu at=a@b"
-    assert secrets.scrub(text) == text
+    assert secrets.redact(text) == text

@@ -37,7 +37,7 @@ _MODULES = (
     *("transformers.convert_slow_tokenizer", "transformers.generation.configuration_utils"),
     *(f"transformers.models.{name}" for name in ("auto.tokenization_auto", "llama", "gpt2", "t5")),
     *("transformers.models.llama.configuration_llama", "transformers.image_utils"),
-    *("mlperf_suite.session.suite", "mlperf_suite.session.timing.forecast"),
+    *("mlperf_suite.session.executor", "mlperf_suite.session.timing.forecast"),
     *("mlperf_suite.loadgen.sut", "mlperf_suite.judging.judge"),
     "mlperf_suite.features.mmlu.engine_lm",
     *("mlperf_suite.reports.writing", "mlperf_suite.reports.closing", "meta_tests.stand_in"),

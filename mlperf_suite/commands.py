@@ -184,4 +184,4 @@ COMMANDS: Mapping[str, Subcommand] = {
         _setup,
     ),
 }
-"""Those that are no feature's, by name."""
+"""The core's commands, by name."""

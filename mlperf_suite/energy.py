@@ -5,7 +5,7 @@ RAPL as Linux provides it under powercap (the kernel's Documentation/power/power
 may read it (CVE-2020-8694).
 
 A thread reads them a few times a second. It shares nothing with the run except the clock: it takes
-no lock of the engine or of LoadGen, and the run goes on whatever happens to it.
+no lock of the engine or of LoadGen, and the run goes on if it fails.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mlperf_suite.hardware import (
     open_gpu_meters,
 )
 
-Gives = Literal["energy", "power"]
+CounterQuantity = Literal["energy", "power"]
 NVML_LABEL = "GPU energy by NVML, not MLPerf Power"
 RAPL_LABEL = "CPU energy by RAPL, not MLPerf Power"
 SIMULATED_LABEL = "SIMULATED counters: no measurement of energy"
@@ -61,7 +61,7 @@ class Counter:
     kind: str
     label: str
     read: Callable[[], float]
-    gives: Gives = "energy"
+    gives: CounterQuantity = "energy"
     range_j: float | None = None
     most_watts: float = 2000.0
     note: str = ""
@@ -124,7 +124,7 @@ class UnmeasuredError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Absent:
+class UnmeteredDevice:
     """A kind of device that cannot be metered, and why."""
 
     kind: str
@@ -134,7 +134,7 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Meters:
-    """What can be metered, and what cannot; call `close` when the run is over.
+    """The meters, and the devices without one; call `close` when the run is over.
 
     `simulated`: whether the counters are simulated, to try the suite with. `note`: a sentence on
     what they measure, empty if that is obvious. `reader`: how to read them; None means a
@@ -142,7 +142,7 @@ class Meters:
     """
 
     counters: tuple[Counter, ...] = ()
-    absent: tuple[Absent, ...] = ()
+    absent: tuple[UnmeteredDevice, ...] = ()
     simulated: bool = False
     note: str = ""
     close: Callable[[], None] = lambda: None
@@ -188,7 +188,7 @@ def gpu_counters(
             )
     except UnmeasuredError as error:
         meters.close()
-        return Meters(absent=(Absent(GPU, NVML_LABEL, str(error)),))
+        return Meters(absent=(UnmeteredDevice(GPU, NVML_LABEL, str(error)),))
     return Meters(tuple(counters), close=meters.close)
 
 
@@ -250,7 +250,7 @@ def cpu_counters(root: Path = POWERCAP) -> Meters:
     try:
         return Meters(tuple(_cpu_counters(root)))
     except UnmeasuredError as error:
-        return Meters(absent=(Absent(CPU, RAPL_LABEL, str(error)),))
+        return Meters(absent=(UnmeteredDevice(CPU, RAPL_LABEL, str(error)),))
 
 
 def _cpu_counters(root: Path) -> list[Counter]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mlperf_suite.secrets import scrub
+from mlperf_suite.secrets import redact
 from mlperf_suite.untrusted_files import printable
 
 
 def _as_line(message: str) -> str:
-    return printable(scrub(" ".join(message.splitlines())))
+    return printable(redact(" ".join(message.splitlines())))
 
 
 class SuiteError(Exception):
@@ -69,4 +69,4 @@ def first_line(error: BaseException) -> str:
 def one_line(error: BaseException) -> str:
     """Another library's message in one line of at most 300 characters, or the name of its error."""
     # Redact before cutting: part of a key would no longer be recognized.
-    return " ".join(scrub(str(error)).split())[:300] or type(error).__name__
+    return " ".join(redact(str(error)).split())[:300] or type(error).__name__

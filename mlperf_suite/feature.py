@@ -1,7 +1,7 @@
 """What a feature is, and how features are found.
 
 A feature is a capability in a folder of its own, `features/<name>/`, that the core does not know:
-where the folder is gone, the rest works. A package beside this one has features too: each entry
+where the folder is gone, the rest works. Another package can have features too: each entry
 point of the group `mlperf_suite.features` names a `Feature`.
 """
 

@@ -1,4 +1,5 @@
-"""What an option is: its help, its values, and what runs with different values differ in."""
+"""What an option is: its help, its values, and the difference between runs with different
+values."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ what runs of a benchmark measure of it (measurement), or what a feature's result
 @dataclass(frozen=True, slots=True)
 class Values:
     """The values of an option. `parse` takes the text and returns the value, or raises ValueError,
-    KeyError or OSError; the error message then shows what is `allowed`."""
+    KeyError or OSError; the error message then shows `allowed`."""
 
     parse: Callable[[str], Any]
     allowed: str
@@ -56,10 +57,10 @@ class OptionSpec:
     a feature has it. `not_with`: the names of options that it cannot be combined with, profile-run
     or client. `own_runs`: its values with which a session makes the runs of the option's feature
     alone, each with words that follow it. `only_with`: the names of options of which one must be
-    given, unless this one is set by its variable, which may be there for other runs. `implies`: the
-    field of another option, and the value that this one gives it if it has none. `by_profile`: the
-    default of each profile, where they differ. `data_of`: what reads the data that it names, if it
-    names any.
+    given, unless this option is set by its variable, which may be there for other runs. `implies`:
+    the field of another option, and the value that this option gives it if it has none.
+    `by_profile`: the default of each profile, where they differ. `data_of`: what reads the data
+    that it names, if it names any.
     """
 
     help: str

@@ -135,4 +135,4 @@ RANDOM_MODELS: Mapping[str, Callable[[Path], None]] = {
     RANDOM_WHISPER: make_whisper,
     RANDOM_BLIP2: make_blip2,
 }
-"""By the model's name, what makes its folder."""
+"""By the model's name, the function that makes its folder."""

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote, quote_plus, unquote
 
-BLOT = "***"
+REDACTED = "***"
 _NAME = re.compile(
     r"(token|api_?key|secret|passwords?|passwd|passphrase|access_?key|credentials?)$", re.IGNORECASE
 )
@@ -77,7 +77,7 @@ def _in_base64(data: bytes) -> Iterator[str]:
 
 
 def remember_named(values: Mapping[str, object]) -> None:
-    """Remember each value whose name marks it as a secret, and what is secret in a URL."""
+    """Remember each value whose name marks it as a secret, and the secrets in a URL."""
     for name, value in values.items():
         if value and is_secret(name, value):
             remember(value)
@@ -93,15 +93,15 @@ def remember_named(values: Mapping[str, object]) -> None:
                 remember(unquote(password))
 
 
-def scrub(text: str) -> str:
+def redact(text: str) -> str:
     """The text with every known secret redacted; JSON stays valid JSON."""
-    scrubbed = _replaced(text)
-    return scrubbed if scrubbed == text else _still_json(text, scrubbed)
+    redacted = _replaced(text)
+    return redacted if redacted == text else _still_json(text, redacted)
 
 
 def _replaced(text: str) -> str:
     for secret in sorted(_secrets, key=len, reverse=True):
-        text = text.replace(secret, BLOT)
+        text = text.replace(secret, REDACTED)
     return text
 
 
@@ -126,10 +126,10 @@ def _redacted(content: object) -> object:
     if isinstance(content, str):
         return _replaced(content)
     # A secret that appears within the digits of a measured figure is there by chance.
-    return BLOT if str(content) in _secrets else content
+    return REDACTED if str(content) in _secrets else content
 
 
-def sweep(paths: Iterable[Path]) -> list[Path]:
+def redact_files(paths: Iterable[Path]) -> list[Path]:
     """Redact secrets in these files, and in all files of these folders; returns the changed files.
 
     For files that other programs write: an engine's log, JUnit's XML, Allure's results.
@@ -137,16 +137,16 @@ def sweep(paths: Iterable[Path]) -> list[Path]:
     if not _secrets:
         return []
     files = [f for p in paths for f in (sorted(p.rglob("*")) if p.is_dir() else [p])]
-    return [file for file in files if _sweep_file(file)]
+    return [file for file in files if _redact_file(file)]
 
 
-def _sweep_file(file: Path) -> bool:
+def _redact_file(file: Path) -> bool:
     if file.is_symlink() or not file.is_file():
         return False
     content = file.read_bytes()
     if not any(secret.encode(errors="surrogateescape") in content for secret in _secrets):
         return False
     # An engine's log may hold any bytes.
-    scrubbed = scrub(content.decode(errors="surrogateescape"))
-    file.write_bytes(scrubbed.encode(errors="surrogateescape"))
+    redacted = redact(content.decode(errors="surrogateescape"))
+    file.write_bytes(redacted.encode(errors="surrogateescape"))
     return True

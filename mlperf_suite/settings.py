@@ -84,7 +84,7 @@ _FORMER_MODELS = dict.fromkeys(
 )
 """Other aliases that run.py accepted (docs/from-run-py.md)."""
 _DATASETS = {"embedded": "embedded", "cnn_dailymail": "cnn_dailymail", "cnndm": "cnn_dailymail"}
-"""Data set names, in any case; run.py called CNN/DailyMail cnndm."""
+"""Data set names (case does not matter); run.py called CNN/DailyMail cnndm."""
 
 
 def _declares(spec_of: Callable[_Details, OptionSpec]) -> Callable[_Details, Any]:
@@ -350,8 +350,8 @@ class Settings:
         "require 99.9% of the reference accuracy instead of 99%", identifies="measurement"
     )
     feature_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """The values of the options that features add, by their names with underscores, and what
-    follows from them."""
+    """The values of the options that features add, by their names with underscores, and the
+    settings that follow from them."""
     max_new_tokens_given: bool = False
     """Whether the user set the answer length limit; otherwise each benchmark has its own."""
     round_given: bool = False
@@ -362,7 +362,7 @@ class Settings:
 
     @property
     def has_carried_model(self) -> bool:
-        """Whether the model is one of the small ones that the set-up installs or makes."""
+        """Whether the model is a small one that the set-up installs or makes."""
         return self.model in (EMBEDDED.model, *RANDOM_MODELS)
 
     @property
@@ -404,7 +404,7 @@ class Settings:
         return _benchmarks(self.named_benchmarks, self.profile)
 
     def workload(self, benchmark: Benchmark) -> Workload:
-        """What runs for a benchmark: its own workload, or the smoke profile's substitute.
+        """The workload of a benchmark: its own, or the smoke profile's substitute.
 
         The official model keeps its own prompt under every profile. Raises UsageError if the
         profile has no form of the benchmark.
@@ -565,7 +565,7 @@ def _check_engine(
 
 
 def _check_needs(places: Mapping[OptionSpec, str]) -> None:
-    """Raise UsageError for an option without any of those that it needs."""
+    """Raise UsageError for an option without any of the options that it needs."""
     given = {spec.name for spec in places}
     for spec, place in places.items():
         if spec.only_with and place != spec.variable and given.isdisjoint(spec.only_with):
@@ -588,7 +588,7 @@ def _benchmarks(ids: Sequence[str], profile: Profile) -> list[Benchmark]:
 
 
 def _workload(benchmark: Benchmark, profile: Profile, model: str | None) -> Workload:
-    """What runs for a benchmark under a profile; `model` None means the profile's own."""
+    """The workload of a benchmark under a profile; `model` None means the profile's own."""
     own, smoke = benchmark.workload, benchmark.smoke
     assert own is not None  # --benchmark accepts only those that can be run
     if profile == "official":

@@ -17,7 +17,7 @@ from mlperf_suite.untrusted_files import MAX_TEXT_BYTES, printable, read_regular
 T = TypeVar("T")
 
 _MAX_LEVELS = 100
-"""How deep a text may be nested. What can hardly be read can often not be written again."""
+"""How deep a text may be nested: a deeper text may be readable and not writable."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ MAX_TEXT_BYTES = 2**28
 def open_regular(path: Path, most: int = MAX_TEXT_BYTES) -> BufferedReader:
     """Open an untrusted file to read it.
 
-    Raises OSError for what would block or never end (a FIFO, a device) and for more than `most`
-    bytes.
+    Raises OSError for a file that would block or never end (a FIFO, a device) and for more than
+    `most` bytes.
     """
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
     status = os.fstat(file.fileno())

@@ -27,11 +27,11 @@ from mlperf_suite.loadgen.load_plan import SMOKE, RunKey, Shortened
 from mlperf_suite.session import load_run
 from mlperf_suite.session.engine_source import EngineRequest
 from mlperf_suite.session.engines import load_vllm
+from mlperf_suite.session.executor import Session
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import plan_session
 from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import Selection
-from mlperf_suite.session.suite import Session
 from mlperf_suite.settings import resolve_settings
 from perf.pairs import print_header, print_row
 from perf.server_load import ANSWER

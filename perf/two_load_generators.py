@@ -23,14 +23,14 @@ from pathlib import Path
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.features.endpoints.official_client.client_job import (
-    ClientData,
-    ClientJob,
-    ClientLoad,
+    OfficialClientData,
+    OfficialClientJob,
+    OfficialClientLoad,
 )
-from mlperf_suite.features.endpoints.official_client.client_process import run_client
+from mlperf_suite.features.endpoints.official_client.client_process import run_official_client
 from mlperf_suite.features.endpoints.official_client.installation import (
-    ClientInstallation,
-    find_client,
+    OfficialClientInstallation,
+    find_official_client,
 )
 from mlperf_suite.features.endpoints.official_client_results.result_files import (
     ResultSummary,
@@ -79,26 +79,26 @@ def _reported(values: Sequence[float | None]) -> Reported:
 
 
 def _client_rate(
-    client: ClientInstallation,
+    client: OfficialClientInstallation,
     server: LocalServer,
     prompts: Prompts,
     qps: float,
     seed: int,
     tokenizer: Path,
 ) -> Reported:
-    job = ClientJob(
+    job = OfficialClientJob(
         name="two load generators",
         urls=(server.url,),
         model=server.model,
         tokenizer=tokenizer,
-        load=ClientLoad(rate=qps, requests=len(prompts)),
-        performance=ClientData(prompts=prompts),
+        load=OfficialClientLoad(rate=qps, requests=len(prompts)),
+        performance=OfficialClientData(prompts=prompts),
         generation=EMBEDDED.generation,
         max_new_tokens=EMBEDDED.generation.max_new_tokens,
         seeds=(seed, seed),
     )
     with tempfile.TemporaryDirectory() as folder:
-        report = run_client(client, job, Path(folder))
+        report = run_official_client(client, job, Path(folder))
         file = report / "performance" / "result_summary.json"
         summary, fault = read_typed(file, ResultSummary)
     if summary is None:
@@ -121,7 +121,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=32)
     parser.add_argument("--qps", type=float)
     options = parser.parse_args()
-    inputs, client = embedded_inputs(), find_client()
+    inputs, client = embedded_inputs(), find_official_client()
     prompts = inputs.prompts(LLAMA3_1_8B)[: options.samples]
     tokenizer = inputs.tokenizer_folder
     assert tokenizer is not None

@@ -21,7 +21,7 @@ import psutil
 from mlperf_suite.engines.hang_detector import end_processes
 
 _PR_SET_CHILD_SUBREAPER = 36
-_LOOK_S = 0.2
+_POLL_S = 0.2
 PATIENCE_S = 10.0
 """Seconds that a server gets to end when asked, before it and its children are killed."""
 
@@ -53,7 +53,7 @@ def _end(server: subprocess.Popen[bytes]) -> None:
 
 def _told_to_end() -> bool:
     """Whether input or its end arrived; waits a moment for it."""
-    return bool(select.select([sys.stdin], [], [], _LOOK_S)[0])
+    return bool(select.select([sys.stdin], [], [], _POLL_S)[0])
 
 
 if __name__ == "__main__":

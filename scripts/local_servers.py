@@ -29,7 +29,7 @@ from mlperf_suite.errors import EngineError
 from mlperf_suite.hardware import choose_precision, describe_system
 from scripts.launcher import PATIENCE_S
 
-_LOOK_S = 0.25
+_POLL_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def _wait_until_ready(
             raise EngineError(
                 f"{name} was not ready within {start_s:.0f} s: {_last_words(log)} (see {log})"
             )
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
 
 
 def _answers(port: int, path: str) -> bool:

@@ -14,10 +14,10 @@ from meta_tests.servers.stand_in_server import RunningStandIn, stand_in_server
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.features.caching_audit.kind import CachingKey
 from mlperf_suite.session.engines import load_engine
+from mlperf_suite.session.executor import Session
 from mlperf_suite.session.plan import plan_session
 from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import Selection
-from mlperf_suite.session.suite import Session
 from mlperf_suite.settings import resolve_settings
 
 KEY = CachingKey("llama3.1-8b", "Offline")

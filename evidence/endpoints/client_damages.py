@@ -19,7 +19,7 @@ from typing import Any
 
 from evidence.tables import PAGES, write_cells
 from evidence.verdicts import official_verdict, own_verdict
-from meta_tests.made_client import write_client_submission
+from meta_tests.made_official_client import write_client_submission
 from meta_tests.tampering.client_breaks import (
     ACCURACY,
     CONFIG,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from meta_tests.made_curve import FACTS, write_curve
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.features.submission import package_build
-from mlperf_suite.features.submission.client_points import ClientPoint, read_points
+from mlperf_suite.features.submission.official_client_points import OfficialClientPoint, read_points
 from mlperf_suite.features.submission.package_build import PackageRequest
 from mlperf_suite.features.submission.package_facts import PackageFacts
 
@@ -31,14 +31,14 @@ def _places(content: Any) -> list[tuple[Any, Any]]:
 
 
 @pytest.fixture(scope="module")
-def points(tmp_path_factory: pytest.TempPathFactory) -> list[ClientPoint]:
+def points(tmp_path_factory: pytest.TempPathFactory) -> list[OfficialClientPoint]:
     return read_points([write_curve(tmp_path_factory.mktemp("curve"))])[0]
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_no_fact_makes_a_traceback(
-    tmp_path_factory: pytest.TempPathFactory, points: list[ClientPoint], data: st.DataObject
+    tmp_path_factory: pytest.TempPathFactory, points: list[OfficialClientPoint], data: st.DataObject
 ) -> None:
     root = tmp_path_factory.mktemp("facts")
     content = tomllib.loads(FACTS)

@@ -780,7 +780,7 @@ FORGERIES: dict[str, Tampering] = {
     ),
     **{
         f"{figure} in accuracy.txt (Server)": _forged(
-            "figures that agree: one that would not is no number",
+            "figures that agree: one that would not is not a number",
             replaced(r"'gen_num'", f"{figure}, 'gen_num'", _accuracy_txt),
             "accuracy_score_figures",
         )
@@ -1277,7 +1277,7 @@ FORGERIES: dict[str, Tampering] = {
         ),
         "generated_queries scheduled_rate time_span validity_agrees",
     ),
-    # Counts that are no number
+    # Counts that are not a number
     **{
         f"{key} {value} (Server)": _forged(
             "a count: no number contradicts another",

@@ -103,10 +103,10 @@ def test_requests_are_counted_from_loadgens_issue(
     """With the latencies of LoadGen's own trace, as if no time passed between two clocks."""
     run, trace = traced[scenario], traced[scenario].trace
     scheduled_s = 7 + np.asarray(trace.scheduled_us) / 1e6
-    told_s = scheduled_s + np.asarray(trace.latency_ms) / 1e3
+    answer_s = scheduled_s + np.asarray(trace.latency_ms) / 1e3
     # In SingleStream, LoadGen counts from its call of the SUT.
-    late_s = np.linspace(0.0, 0.0 if scenario == "SingleStream" else 0.02, len(told_s))
-    rows = zip((scheduled_s + late_s).tolist(), told_s.tolist(), strict=True)
+    late_s = np.linspace(0.0, 0.0 if scenario == "SingleStream" else 0.02, len(answer_s))
+    rows = zip((scheduled_s + late_s).tolist(), answer_s.tolist(), strict=True)
     requests = made_requests([(receipt, told, told, 1) for receipt, told in rows])
     issue_s = issued_s(requests, run.plan, run.run.logs.detail)
     assert issue_s is not None

@@ -68,7 +68,7 @@ FORGED: dict[str, dict[str, Forgery]] = {
     "token_times tokens_as_in_accuracy": {"4% more tokens": times(1.04, *TOKENS_PER_S)},
     "mean_in_percentiles token_times": {"a mean below the least": times(0.9, TTFT.mean)},
     "log_lines": {
-        "a count that is no number": both(logger_tls_total_log_cas_fail_count=math.nan),
+        "a count that is not a number": both(logger_tls_total_log_cas_fail_count=math.nan),
         "a duration without end": both(get_sut_name_duration_ns=math.inf),
     },
     "loadgen_files": {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.features.servers.client_requests import WaitingRequests
+from mlperf_suite.features.servers.http_requests import WaitingRequests
 
 SILENCE_S = 25.0
 

@@ -140,6 +140,6 @@ def write_data(folder: Path, samples: Sequence[MadeSample]) -> None:
             for item in benchmark.workload.select(news).items
         ]
         write_json(folder / DATASETS[benchmark.id], rows)
-    write_model(folder / MODEL, OFFICIAL.marks.shape, LLAMA3_1_8B.eos_token_ids, TOKENS)
+    write_model(folder / MODEL, OFFICIAL.model_identity.shape, LLAMA3_1_8B.eos_token_ids, TOKENS)
     # Last, so that if it exists, everything does.
     write_json(folder / ANSWERS, {sample.item.input: sample.answer for sample in samples})

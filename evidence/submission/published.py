@@ -129,7 +129,7 @@ def write_published(folder: Path, published: Published) -> None:
     workload = published.benchmark.workload
     assert workload is not None
     eos = published.benchmark.eos_token_ids
-    write_model(own / "model", workload.marks.shape, eos, published.tokens)
+    write_model(own / "model", workload.model_identity.shape, eos, published.tokens)
     if published.with_problems:
         problems = (json.dumps(problem) for problem in _problems())
         (own / PROBLEMS).write_text("".join(f"{line}\n" for line in problems))

@@ -14,7 +14,7 @@ from mlperf_suite.loadgen.logs import read_logs
 
 def test_the_suite_runs_on_a_replay(tmp_path: Path) -> None:
     samples = make_samples(120)
-    write_model(tmp_path / MODEL, OFFICIAL.marks.shape, LLAMA3_1_8B.eos_token_ids, TOKENS)
+    write_model(tmp_path / MODEL, OFFICIAL.model_identity.shape, LLAMA3_1_8B.eos_token_ids, TOKENS)
     rows = [{"input": s.item.input, "output": s.item.reference} for s in samples]
     (tmp_path / "news.json").write_text(json.dumps(rows))
     (tmp_path / ANSWERS).write_text(json.dumps({s.item.input: s.answer for s in samples}))

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.client_stand_in import write_client
+from meta_tests.official_client_stand_in import write_client
 from meta_tests.servers.options import StandIn
 from meta_tests.servers.stand_in_server import stand_in_server
 from meta_tests.suite_runs import PYTEST, ROOT, run_suite
 from mlperf_suite.assets import embedded_model_dir
-from mlperf_suite.results.run_folder import LAST_WORD, read_summary
+from mlperf_suite.results.run_folder import RESERVED_FILE, read_summary
 
 DISK = """
 set -e
@@ -83,7 +83,7 @@ def test_a_full_disk_ends_in_a_line_and_leaves_a_last_word(
     assert "No space left on device" in (summary.meta.reason or ""), summary.meta.reason
     lines = [line for line in result.stdout.splitlines() if line.startswith("llama3.1-8b Offline ")]
     assert len(lines) == 1 and lines[0].endswith(": No space left on device"), result.stdout
-    assert not (folder / LAST_WORD).exists()
+    assert not (folder / RESERVED_FILE).exists()
 
 
 def test_a_curve_that_fills_the_disk_goes_on_with_the_next_start(
@@ -95,7 +95,7 @@ def test_a_curve_that_fills_the_disk_goes_on_with_the_next_start(
     with stand_in_server(server) as running:
         curve = (
             *("--series=endpoints", f"--endpoint={running.url}", "--client=inference-endpoint"),
-            *("-p", "meta_tests.client_plugin", "-p", "no:cacheprovider"),
+            *("-p", "meta_tests.official_client_plugin", "-p", "no:cacheprovider"),
         )
         results = ("--results-dir", str(tmp_path / "disk" / "results"))
         result = own_disk(tmp_path, 1200, *PYTEST, *curve, *results)

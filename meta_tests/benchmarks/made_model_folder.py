@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.benchmarks.definition import Benchmark, Workload
-from mlperf_suite.benchmarks.model_marks import EOS, TEMPLATE
+from mlperf_suite.benchmarks.model_identity import EOS, TEMPLATE
 
 LLAMA_TURN = "<|start_header_id|>user<|end_header_id|>{{ content }}<|eot_id|>"
 TEMPLATES = {
@@ -25,7 +25,11 @@ def model_folder(folder: Path, row: Benchmark, changes: dict[str, Any] | None = 
     """The files of a benchmark's model, with the changes that make them a sibling's."""
     folder.mkdir(parents=True, exist_ok=True)
     ids = [int(token_id) for token_id in row.eos_token_ids]
-    facts = {**workload_of(row).marks.shape, EOS: ids, TEMPLATE: TEMPLATES.get(row.id, LLAMA_TURN)}
+    facts = {
+        **workload_of(row).model_identity.shape,
+        EOS: ids,
+        TEMPLATE: TEMPLATES.get(row.id, LLAMA_TURN),
+    }
     facts |= changes or {}
     template = facts.pop(TEMPLATE)
     (folder / "config.json").write_text(json.dumps(facts))

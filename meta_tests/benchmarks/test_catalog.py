@@ -95,7 +95,7 @@ def test_the_least_that_passes() -> None:
 
 
 def test_a_model_is_known_by_its_name_or_by_its_shape() -> None:
-    shape = dict(OFFICIAL.marks.shape)
+    shape = dict(OFFICIAL.model_identity.shape)
     assert OFFICIAL.is_model("META-LLAMA/Llama-3.1-8B-Instruct", None)
     assert OFFICIAL.is_model("/models/llama", shape | {"torch_dtype": "bfloat16"})
     assert not OFFICIAL.is_model("/models/llama", None)

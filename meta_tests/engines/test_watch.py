@@ -21,7 +21,7 @@ from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.hang_detector import (
     IDLE_S,
     LOAD_IDLE_S,
-    LOOK_S,
+    POLL_S,
     STOPPED_S,
     HangDetector,
     Judgement,
@@ -57,7 +57,7 @@ def looks(*, count: int = LOOKS, start_s: float = 1000.0, **fields: Any) -> list
     """The same look again and again."""
     same = Snapshot(start_s, "sign", 3, (process(),))
     look = dataclasses.replace(same, **fields)
-    return [dataclasses.replace(look, now_s=start_s + i * LOOK_S) for i in range(count)]
+    return [dataclasses.replace(look, now_s=start_s + i * POLL_S) for i in range(count)]
 
 
 @pytest.mark.parametrize(("status", "words"), [(STOPPED, "is stopped"), (ENDED, "has ended")])
@@ -67,7 +67,7 @@ def test_a_process_that_cannot_answer_is_seen_within_seconds(status: str, words:
     for history in (same, [dataclasses.replace(look, signs=i) for i, look in enumerate(same)]):
         verdict = judged(history)
         assert verdict is not None
-        assert STOPPED_S <= verdict[0] - 1000 <= STOPPED_S + LOOK_S
+        assert STOPPED_S <= verdict[0] - 1000 <= STOPPED_S + POLL_S
         assert verdict[1] == f"the engine hangs: its process 12 (engine) {words}"
 
 
@@ -82,7 +82,7 @@ def test_a_moment_of_being_stopped_is_passed_over_and_so_is_a_pause_of_everythin
 def test_processes_that_use_nothing_are_seen_after_a_while() -> None:
     verdict = judged(looks())
     assert verdict is not None
-    assert IDLE_S <= verdict[0] - 1000 <= IDLE_S + LOOK_S
+    assert IDLE_S <= verdict[0] - 1000 <= IDLE_S + POLL_S
     assert verdict[1] == "the engine hangs: its processes have used neither CPU nor GPU for 10 s"
 
 
@@ -104,7 +104,7 @@ def test_what_may_be_work_is_left_to_the_limit(works: dict[str, Any]) -> None:
     else:
         assert limited is not None
         assert limited[1] == "the engine showed no progress for 1 minutes"
-        assert 60 < limited[0] - 1000 <= 60 + LOOK_S
+        assert 60 < limited[0] - 1000 <= 60 + POLL_S
 
 
 @given(data=st.data())
@@ -113,12 +113,12 @@ def test_an_engine_that_works_is_never_flagged(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(st.sampled_from(["sign", "cpu", "gpu", "gap"]), min_size=1))
     now, sign, cpu, history = 0.0, 0, 0.0, []
     for kind in kinds:
-        for _ in range(data.draw(st.integers(0, int(IDLE_S / LOOK_S) - 2))):
-            now += LOOK_S
+        for _ in range(data.draw(st.integers(0, int(IDLE_S / POLL_S) - 2))):
+            now += POLL_S
             history.append(Snapshot(now, sign, 1, (process(cpu_s=cpu),)))
-        now += data.draw(st.floats(5, 1e5)) if kind == "gap" else LOOK_S
+        now += data.draw(st.floats(5, 1e5)) if kind == "gap" else POLL_S
         sign += kind == "sign"
-        cpu += data.draw(st.floats(0.03, LOOK_S)) if kind == "cpu" else 0
+        cpu += data.draw(st.floats(0.03, POLL_S)) if kind == "cpu" else 0
         history.append(Snapshot(now, sign, 1, (process(cpu_s=cpu),), kind == "gpu"))
     assert judged(history) is None
 
@@ -163,7 +163,7 @@ def watched(engine: StandInEngine, until_s: float) -> tuple[float, str] | None:
             verdict = watch.hangs("no sign", 14, "samples")
             if verdict:
                 return now - 100, verdict
-            now += LOOK_S
+            now += POLL_S
     return None
 
 
@@ -218,7 +218,7 @@ def test_a_load_is_watched_by_the_processes_that_it_starts() -> None:
         nonlocal now
         end = now + until_s
         while now < end:
-            now += LOOK_S * 4
+            now += POLL_S * 4
             if why := watch.hangs():
                 return why
         return None

@@ -1,4 +1,4 @@
-"""Files that never end or never begin: whoever reads them whole does not come back."""
+"""Files that never end or never begin: a program that reads them whole does not return."""
 
 import os
 import subprocess

@@ -99,15 +99,15 @@ def test_a_run_is_counted_as_its_scenario_is(scenario: str) -> None:
     plan = a_plan(scenario, "performance")
     schedule = server_schedule(7, 200.0, 20) if scenario == "Server" else np.arange(20) / 100
     issue_s = np.zeros(20) if scenario == "Offline" else schedule
-    told_s = 1 + schedule + np.linspace(0.1, 0.5, 20)
-    figures = as_reported(told_s - issue_s)
+    answer_s = 1 + schedule + np.linspace(0.1, 0.5, 20)
+    figures = as_reported(answer_s - issue_s)
     lines = [line(key, round(seconds * 1e9)) for key, seconds in figures.items()]
     log = parse_detail("\n".join([*lines, line("effective_schedule_rng_seed", 7)]))
-    rows = zip((7.0 + schedule).tolist(), (7.0 + told_s).tolist(), strict=True)
+    rows = zip((7.0 + schedule).tolist(), (7.0 + answer_s).tolist(), strict=True)
     requests = made_requests([(receipt, told, told, 1) for receipt, told in rows])
     assert issued_s(requests, plan, log) == pytest.approx(7 + issue_s, abs=1e-6)
     assert issued_s(requests, plan, parse_detail("")) is None
-    assert difference_ms((told_s - issue_s) * 1000 + 3, log) == pytest.approx(3, abs=1e-3)
+    assert difference_ms((answer_s - issue_s) * 1000 + 3, log) == pytest.approx(3, abs=1e-3)
 
 
 def test_a_schedule_is_drawn_from_its_seed() -> None:
@@ -160,7 +160,7 @@ def test_whatever_an_engine_tells_the_parts_are_the_whole(
     parts = np.asarray(list(request_parts.parts_s.values()))
     assert parts.min() >= 0
     assert parts.sum(axis=0) == pytest.approx(
-        request_parts.told_s - request_parts.issued_s, abs=1e-9
+        request_parts.answer_s - request_parts.issued_s, abs=1e-9
     )
 
 

@@ -289,7 +289,7 @@ def test_an_engine_that_dies_fails_the_run_and_not_the_process(
     tmp_path: Path, scenario: str
 ) -> None:
     dying = stand_in(fail_after=5)
-    with pytest.raises(RunError, match=r"^the stand-in engine died, as it was told to$"):
+    with pytest.raises(RunError, match=r"^the stand-in engine died, as configured$"):
         run(a_plan(scenario, "performance"), dying, tmp_path / "dies")
     assert not dying.alive
     assert (tmp_path / "dies" / "mlperf_log_detail.txt").stat().st_size > 0
@@ -468,7 +468,7 @@ def test_a_server_run_that_cannot_end_is_abandoned_and_nothing_runs_after_it(
     process = run_python("-c", _ABANDONED, str(tmp_path))
     assert process.returncode == 0, process.stderr
     first, second = process.stdout.splitlines()
-    assert first == "the stand-in engine died, as it was told to True True"
+    assert first == "the stand-in engine died, as configured True True"
     assert second == (
         "an earlier run was abandoned in this process: start the suite again True False"
     )

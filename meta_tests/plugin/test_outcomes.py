@@ -18,8 +18,8 @@ from mlperf_suite.plugin.outcomes import STATUS_PROPERTY, MetricChange, SessionR
 from mlperf_suite.rules import validity
 from mlperf_suite.rules.registry import rule_named
 from mlperf_suite.rules.verdict import Status, Verdict
+from mlperf_suite.session.executor import StepOutcome
 from mlperf_suite.session.run_kind import StepKey
-from mlperf_suite.session.suite import StepOutcome
 
 KEY = RunKey("llama3.1-8b", "Server", "performance")
 SEARCH = SearchKey("llama3.1-8b", "Server")

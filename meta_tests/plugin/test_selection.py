@@ -159,7 +159,7 @@ def test_a_plan_checks_what_a_run_would_and_says_how_long_mlperf_asks_for(tmp_pa
     # Each cause once, also where several checks meet it.
     assert errors == [" --model /no/such", " --dataset /no/such.json"]
     assert "3. probe" in output
-    assert "(at least 10:00 by MLPerf's minimum durations; the time is estimated" in output
+    assert "(at least 10 min 0 s by MLPerf's minimum durations; the time is estimated" in output
     blocked = tmp_path / "file"
     blocked.touch()
     output = pytest_output("--plan", "-m", "offline", f"--results-dir={blocked}/results", code=4)

@@ -349,7 +349,7 @@ def test_a_session_that_ends_before_its_last_run_has_no_result(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("told", "reason"),
     [
-        ({"fail_after": 5}, "the stand-in engine died, as it was told to"),
+        ({"fail_after": 5}, "the stand-in engine died, as configured"),
         ({"load_error": "no engine today"}, "no engine today"),
         ({"replace_by_file": "RESULTS"}, "Not a directory"),
     ],

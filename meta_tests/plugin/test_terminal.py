@@ -77,8 +77,8 @@ def test_progress_tells_what_is_left_of_the_session() -> None:
         display.step("llama3.1-8b Offline performance")
         display.begin("llama3.1-8b Offline performance")
         display.idle()
-    assert "1:36 left" in terminal.getvalue()
-    line = "llama3.1-8b Offline performance: about 1:36 of the session left"
+    assert "1 min 36 s left" in terminal.getvalue()
+    line = "llama3.1-8b Offline performance: about 1 min 36 s of the session left"
     assert file.getvalue().splitlines() == ["", line]
 
 

@@ -121,7 +121,7 @@ def lives(timeline: Timeline, detail: DetailLog = NOTHING) -> TimeBreakdown:
 @given(st.lists(st.tuples(st.floats(0, 9), st.floats(0, 9), st.floats(0, 9)), min_size=1))
 def test_the_shares_are_the_whole_and_the_slowest_come_first(rows: list[Any]) -> None:
     requests = [(at, at + first, at + first + rest, 4) for at, first, rest in rows]
-    timeline = made_timeline(requests, marks=made_marks(requests, 0.0))
+    timeline = made_timeline(requests, timestamps=made_marks(requests, 0.0))
     life = lives(timeline)
     assert life.requests == len(rows)
     whole = sum(part.share for part in life.parts)
@@ -137,7 +137,7 @@ def test_the_shares_are_the_whole_and_the_slowest_come_first(rows: list[Any]) ->
 
 
 def slowest(rows: list[tuple[float, float, float, int]], **marks: Any) -> str:
-    timeline = made_timeline(rows, marks=made_marks(rows, **marks))
+    timeline = made_timeline(rows, timestamps=made_marks(rows, **marks))
     return lives(timeline).slowest[0].cause
 
 
@@ -172,7 +172,7 @@ def test_a_queue_is_a_cause_with_what_was_before_it() -> None:
     marks = made_marks(rows)
     for row, scheduled in enumerate((0.0, 1.5, 6.5)):
         marks.times_s[1][row] = scheduled
-    cause = lives(made_timeline(rows, marks=marks)).slowest[0].cause
+    cause = lives(made_timeline(rows, timestamps=marks)).slowest[0].cause
     assert cause == (
         "queue 6,300 ms where the median is 1,400: queued behind 1 that waited, 11 prompt tokens, "
         "and 1 that ran"
@@ -181,7 +181,7 @@ def test_a_queue_is_a_cause_with_what_was_before_it() -> None:
 
 def test_the_drain_is_what_follows_the_last_request() -> None:
     rows = [(0.0, 1.0, 4.0, 5), (0.0, 2.0, 8.0, 5)]
-    assert lives(made_timeline(rows, marks=made_marks(rows, 2.0))).drain == pytest.approx(0.75)
+    assert lives(made_timeline(rows, timestamps=made_marks(rows, 2.0))).drain == pytest.approx(0.75)
     assert lives(made_timeline(rows)).drain is None
 
 

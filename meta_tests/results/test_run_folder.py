@@ -15,7 +15,7 @@ from mlperf_suite.reports.writing import publish, write_reports
 from mlperf_suite.results import run_folder as folder_module
 from mlperf_suite.results.baseline import load_baseline
 from mlperf_suite.results.run_folder import (
-    LAST_WORD,
+    RESERVED_FILE,
     RunFolder,
     changed_since_run,
     read_config,
@@ -139,7 +139,7 @@ def test_a_last_word_takes_the_room_kept_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = RunFolder(tmp_path, "llama3.1-8b", "Offline", NOW)
-    room = folder.path / LAST_WORD
+    room = folder.path / RESERVED_FILE
     assert room.stat().st_size == room.stat().st_blocks * 512 == 16 * 1024
     figures = Run(performance=PerformanceFigures(valid=True))
     running = Summary(meta=Meta(status="running"), run=figures, logs=("x" * 9000,))

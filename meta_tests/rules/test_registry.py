@@ -97,7 +97,7 @@ def test_a_rule_is_found_by_its_function_and_by_the_name_of_its_verdicts() -> No
     ("value", "message"),
     [
         (None, "found nothing, required at least 600 s (effective_min_duration_ms is not in"),
-        ("6e5", "found 6e5, required at least 600 s (effective_min_duration_ms is no number"),
+        ("6e5", "found 6e5, required at least 600 s (effective_min_duration_ms is not a number"),
         (9_000, "found 9,000 ms, required at least 600 s"),
     ],
 )

@@ -52,7 +52,7 @@ def scoring(folder: Path) -> StandInEngine:
 
 def failing(folder: Path) -> StandInEngine:
     """An engine that does not load."""
-    raise EngineError("the stand-in engine does not load, as it was told to")
+    raise EngineError("the stand-in engine does not load, as configured")
 
 
 def dying(requests: int, folder: Path) -> StandInEngine:

@@ -307,7 +307,7 @@ def without_answer(options: StandIn, fault: Fault | None) -> Reply | None:
         case "status-500" | "status-503" | "turned-away":
             when = f"Retry-After: {options.retry_after_s}\r\n" if fault == "turned-away" else ""
             status = int(fault.removeprefix("status-")) if not when else 429
-            refusal = Refusal(status, "the stand-in server refuses, as it was told to")
+            refusal = Refusal(status, "the stand-in server refuses, as configured")
             return refusal_reply(refusal, when)
         case "redirect":
             return plain(302, headers=f"Location: {options.redirect_to}\r\n")

@@ -28,10 +28,10 @@ from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.engine_source import EngineRequest
+from mlperf_suite.session.executor import Session
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import Role, StepKey
-from mlperf_suite.session.suite import Session
 from mlperf_suite.session.timing.forecast import planned
 from mlperf_suite.settings import resolve_settings
 
@@ -205,6 +205,6 @@ def own_data(folder: Path, samples: int) -> str:
 
 def own_model(folder: Path, **changed: object) -> str:
     folder.mkdir(exist_ok=True)
-    (folder / "config.json").write_text(json.dumps({**OFFICIAL.marks.shape, **changed}))
+    (folder / "config.json").write_text(json.dumps({**OFFICIAL.model_identity.shape, **changed}))
     (folder / "tokenizer.json").touch()
     return str(folder)

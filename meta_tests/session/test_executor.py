@@ -139,7 +139,7 @@ def test_a_short_run_made_again(faster: Make, lines: list[str], monkeypatch: Mon
     refresh_figures(session.folder)
     assert session.summary(PERFORMANCE).run.performance.made_again == figures.made_again
     page = html.unescape((session.folder / "report.html").read_text())
-    assert page.count(f"Made again: {figures.made_again}.") == 1
+    assert page.count(f"Rerun: {figures.made_again}.") == 1
 
 
 @pytest.mark.parametrize(("options", "runs"), [({}, 3), ({"offline_target_qps": "40"}, 2)])

@@ -20,7 +20,7 @@ from mlperf_suite.features.peak_search.kind import SearchKey
 from mlperf_suite.features.replicas.scaling import scaling_figures
 from mlperf_suite.loadgen.load_plan import RunKey, Shortened
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
-from mlperf_suite.results.run_folder import LAST_WORD, read_summary
+from mlperf_suite.results.run_folder import RESERVED_FILE, read_summary
 from mlperf_suite.session.run_kind import StepKey
 
 SERVER = RunKey(LLAMA, "Server", "performance")
@@ -154,7 +154,7 @@ def test_a_run_not_written_says_so(make: Make, monkeypatch: MonkeyPatch, at: str
     session = make(ACCURACY)
     assert session.suite.make(ACCURACY).ok
     result = session.recorder.results[0]
-    assert (session.folder / LAST_WORD).stat().st_size == 16 * 1024
+    assert (session.folder / RESERVED_FILE).stat().st_size == 16 * 1024
     monkeypatch.setattr(f"mlperf_suite.reports.{at}", full_disk)
     with pytest.raises(OSError):
         session.recorder.write(result)
@@ -170,7 +170,7 @@ def full_disk(*arguments: object) -> None:
 
 def told(folder: Path) -> tuple[str, str | None]:
     """A folder's last word, whose room it took."""
-    assert not (folder / LAST_WORD).exists()
+    assert not (folder / RESERVED_FILE).exists()
     summary = read_summary(folder)
     assert summary is not None
     return summary.meta.status, summary.meta.reason

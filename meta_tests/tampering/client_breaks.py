@@ -301,7 +301,7 @@ def sent_before(count_: int) -> Callable[[str], str]:
 START = "session.start_performance_tracking"
 _OF_REQUESTS: dict[str, dict[str, FileChange]] = {
     "events_agree": {
-        "what is no event": "events",
+        "what is not an event": "events",
         "two sessions": instead("session.started", "session.started", "session.started", at=0),
         "half of the file": lambda text: text[: len(text) // 2],
         "no start": instead(START, at=0),

@@ -235,7 +235,7 @@ DAMAGES: Damages = {
                 _DETAIL, r'(power_end", "value": ")\d\d-\d\d', r"\g<1>12-31"
             ),
             "no watts at all": _watts(0),
-            "a sample that is no number": _text(_SPL, r"Watts,\d", "Watts,x"),
+            "a sample that is not a number": _text(_SPL, r"Watts,\d", "Watts,x"),
             "a sample without a time": _appended(_SPL, "Time"),
         },
     ),

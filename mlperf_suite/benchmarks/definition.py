@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from mlperf_suite.benchmarks.audits import Audit
-from mlperf_suite.benchmarks.model_marks import ModelMarks
+from mlperf_suite.benchmarks.model_identity import ModelIdentity
 from mlperf_suite.datasets.samples import Sample, Samples
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.scorers.scorer import Scorer
@@ -65,7 +65,7 @@ class Scenario:
 
     @property
     def streams(self) -> bool:
-        """Whether LoadGen is told the first token: where it counts tokens, except in Offline."""
+        """Whether LoadGen gets the first token: where it counts tokens, except in Offline."""
         return self.counts_tokens and self.loadgen_scenario != "Offline"
 
 
@@ -239,7 +239,7 @@ class Part:
     mean_tokens: float
 
 
-NO_MARKS = ModelMarks()
+UNKNOWN_IDENTITY = ModelIdentity()
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +282,7 @@ class Workload:
     mean_tokens: float
     prompt_tokens: float
     dataset: str = OFFICIAL_DATA
-    marks: ModelMarks = NO_MARKS
+    model_identity: ModelIdentity = UNKNOWN_IDENTITY
     context: int | None = None
     select: Callable[[Samples], Samples] = lambda samples: samples
     reference_of: Callable[[int], ReferenceAccuracy] | None = None
@@ -311,9 +311,9 @@ class Workload:
         `facts`: the `model_facts` of a model with another name or in a folder; None if they cannot
         be read.
         """
-        if facts is None or not self.marks.shape:
+        if facts is None or not self.model_identity.shape:
             return name.casefold() == self.model.casefold()
-        return not self.marks.differences(facts)
+        return not self.model_identity.differences(facts)
 
 
 OWN_HEAD = "the model's own"
@@ -394,7 +394,7 @@ class Benchmark:
     @property
     def vocabulary(self) -> int | None:
         """The size of the model's vocabulary: vocab_size of its config.json; None if unknown."""
-        shape = self.workload.marks.shape if self.workload else {}
+        shape = self.workload.model_identity.shape if self.workload else {}
         places = (shape, shape.get("text_config"))
         sizes = [place.get("vocab_size") for place in places if isinstance(place, Mapping)]
         size = next(filter(None, sizes), None)

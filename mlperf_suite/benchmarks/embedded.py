@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mlperf_suite.benchmarks.definition import (
-    NO_MARKS,
+    UNKNOWN_IDENTITY,
     Generation,
     ReferenceAccuracy,
     Workload,
@@ -99,7 +99,7 @@ def smoke_form(official: Workload, samples: int) -> Workload:
     return replace(
         official,
         model="embedded",
-        marks=NO_MARKS,
+        model_identity=UNKNOWN_IDENTITY,
         dataset="embedded",
         prompt=TextPrompt("{input}", chat=True),
         generation=cut(official.generation),

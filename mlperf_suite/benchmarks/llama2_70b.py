@@ -21,7 +21,7 @@ from mlperf_suite.benchmarks.definition import (
     within,
 )
 from mlperf_suite.benchmarks.embedded import smoke_form
-from mlperf_suite.benchmarks.model_marks import TEMPLATE, ModelMarks, SiblingModel
+from mlperf_suite.benchmarks.model_identity import TEMPLATE, ModelIdentity, SiblingModel
 from mlperf_suite.benchmarks.prompts import PublishedTokens
 from mlperf_suite.datasets import mlperf_frames
 from mlperf_suite.scorers.rouge import OpenOrcaScorer
@@ -42,7 +42,7 @@ def _llama2_70b(id_: str, rounds: tuple[str, ...], share: float) -> Benchmark:
     )
     workload = Workload(
         model="meta-llama/Llama-2-70b-chat-hf",
-        marks=ModelMarks(
+        model_identity=ModelIdentity(
             shape={
                 "model_type": "llama",
                 "hidden_size": 8192,

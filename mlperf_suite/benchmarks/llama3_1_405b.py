@@ -24,7 +24,7 @@ from mlperf_suite.benchmarks.definition import (
     within,
 )
 from mlperf_suite.benchmarks.embedded import smoke_form
-from mlperf_suite.benchmarks.model_marks import EOS, LLAMA_3_1_ROPE, ModelMarks, SiblingModel
+from mlperf_suite.benchmarks.model_identity import EOS, LLAMA_3_1_ROPE, ModelIdentity, SiblingModel
 from mlperf_suite.benchmarks.prompts import PublishedTokens
 from mlperf_suite.datasets import mlperf_frames
 from mlperf_suite.scorers.llama3_1_405b import LongContextScorer
@@ -40,7 +40,7 @@ _REFERENCE = ReferenceAccuracy(
 )
 _OFFICIAL = Workload(
     model="meta-llama/Llama-3.1-405B-Instruct",
-    marks=ModelMarks(
+    model_identity=ModelIdentity(
         shape={
             "model_type": "llama",
             "hidden_size": 16384,

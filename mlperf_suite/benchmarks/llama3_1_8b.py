@@ -22,7 +22,7 @@ from mlperf_suite.benchmarks.definition import (
     within,
 )
 from mlperf_suite.benchmarks.embedded import EMBEDDED
-from mlperf_suite.benchmarks.model_marks import EOS, LLAMA_3_1_ROPE, ModelMarks, SiblingModel
+from mlperf_suite.benchmarks.model_identity import EOS, LLAMA_3_1_ROPE, ModelIdentity, SiblingModel
 from mlperf_suite.benchmarks.prompts import SUMMARIZE, TextPrompt
 from mlperf_suite.datasets.news import edge_draw, load_news
 from mlperf_suite.scorers.rouge import RougeScorer
@@ -50,7 +50,7 @@ _EDGE_REFERENCE = ReferenceAccuracy(
 )
 OFFICIAL = Workload(
     model="meta-llama/Llama-3.1-8B-Instruct",
-    marks=ModelMarks(
+    model_identity=ModelIdentity(
         shape={
             "model_type": "llama",
             "hidden_size": 4096,

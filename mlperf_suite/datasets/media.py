@@ -144,7 +144,7 @@ class MediaPrompt(tuple[int, ...]):
 
 
 def identity_of(prompt: Sequence[int]) -> tuple[int, ...]:
-    """What tells a sample's prompt from those of others: its media, or else its tokens."""
+    """The identity of a sample's prompt: its media, or else its tokens."""
     if isinstance(prompt, MediaPrompt):
         return tuple(bytes.fromhex(prompt.media.sha256))
     return tuple(prompt)

@@ -34,8 +34,8 @@ class FrameFormat:
     Each is a tuple of names, newest first; the first one in the file is used. A file without a
     column of `tokens` must have one of `input`; if it has both, the text is kept if `keeps_input`.
     `kinds` are the values that `kind` may have, compared as the official grader does: exactly, or
-    (`loose_kinds`) as a part of the value, in any case; empty allows every value. `folder`: of the
-    package's own data.
+    (`loose_kinds`) as a part of the value (case does not matter); empty allows every value.
+    `folder`: of the package's own data.
     """
 
     name: str

@@ -432,7 +432,8 @@ NAMES: Final[Mapping[tuple[str, str], type[PickledPart]]] = {
 }
 """Every name that a pickle may contain, by module and name, and the part that it stands for.
 
-Those of pandas 1.0 to 3 and numpy 1 and 2. Nothing matches by prefix: a name is listed or refused.
+The names of pandas 1.0 to 3 and numpy 1 and 2. Nothing matches by prefix: a name is listed or
+refused.
 """
 
 

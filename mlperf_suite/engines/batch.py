@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.hang_detector import LOOK_S, HangDetector
+from mlperf_suite.engines.hang_detector import POLL_S, HangDetector
 from mlperf_suite.engines.protocol import SILENCE_S, Engine, Request, Tokens
 from mlperf_suite.errors import EngineDiedError, EngineError
 
@@ -48,7 +48,7 @@ class AnswerCollector:
         self._wait(engine, silence_s, until_waiting, math.inf)
 
     def watch_for(self, seconds: float, engine: Engine, silence_s: float = SILENCE_S) -> None:
-        """Wait this many seconds, whatever is answered; raises as `wait` does."""
+        """Wait this many seconds, with or without answers; raises as `wait` does."""
         self._wait(engine, silence_s, -1, time.monotonic() + seconds)
 
     def _wait(self, engine: Engine, silence_s: float, until_waiting: int, until_s: float) -> None:
@@ -58,7 +58,7 @@ class AnswerCollector:
                 left_s = until_s - time.monotonic()
                 if left_s <= 0:
                     return
-                self._changed.wait(min(left_s, LOOK_S))
+                self._changed.wait(min(left_s, POLL_S))
                 hangs = watch.hangs((self.heard, self.waiting), self.waiting, "requests")
         if hangs:
             watch.end()

@@ -1,4 +1,4 @@
-"""Hands requests to workers in other processes and tells listeners what comes back.
+"""Hands requests to workers in other processes and tells listeners the replies.
 
 A request goes to a place that answers it: a server, or a replica. A worker is what this process
 speaks to: a client process, which serves every place, or the replica itself. Requests that no place
@@ -24,10 +24,10 @@ from mlperf_suite.engines.framed_socket import FramedSocket
 from mlperf_suite.engines.messages import (
     NOT_SENT,
     Answer,
-    ClientHeartbeat,
     Drop,
     Failure,
     FirstTokens,
+    HttpWorkerHeartbeat,
     ReplicaHeartbeat,
     Reply,
     Sampling,
@@ -97,7 +97,7 @@ class Driver(ABC):
         self._any_worker = any_worker
         self._lock = threading.RLock()
         self._telling = threading.RLock()
-        """Held until answers are counted and told; taking a run's figures waits for it."""
+        """Held until answers are counted and reported; taking a run's figures waits for it."""
         self._numbers = itertools.count()
         self._waiting: dict[int, PendingRequest] = {}
         self._held: deque[PendingRequest] = deque()
@@ -129,7 +129,9 @@ class Driver(ABC):
         """Count an answer of so many tokens; the lock is held."""
 
     @abstractmethod
-    def _take_heartbeat(self, worker: int, heartbeat: ClientHeartbeat | ReplicaHeartbeat) -> None:
+    def _take_heartbeat(
+        self, worker: int, heartbeat: HttpWorkerHeartbeat | ReplicaHeartbeat
+    ) -> None:
         """Take a worker's report."""
 
     @abstractmethod
@@ -155,7 +157,7 @@ class Driver(ABC):
 
     @abstractmethod
     def _place_turns(self, place: int, now: float, *, busy: bool) -> None:
-        """The place got its first request, or its last one ended; the lock is held."""
+        """The place got its first request, or its last request ended; the lock is held."""
 
     @abstractmethod
     def _note_told(self, messages: Sequence[FirstTokens] | Sequence[Answer]) -> None:
@@ -358,7 +360,7 @@ class Driver(ABC):
         self._look_for_silence()
 
     def _tell(self) -> None:
-        """Pass on what came, first tokens before answers.
+        """Pass on the replies, first tokens before answers.
 
         With many workers, each call of LoadGen, in which Python's lock changes hands, costs more
         than everything else (docs/evidence/driver-limit.md).

@@ -60,7 +60,7 @@ class FramedSocket:
         self._queue.append(message)
 
     def flush(self, *, wait: bool = True) -> None:
-        """Send what is queued, in order. Without `wait`, only what the other end takes at once, and
+        """Send the queue, in order. Without `wait`, only what the other end takes at once, and
         nothing if another thread is sending. Raises OSError if the other end is gone."""
         if not self._sending.acquire(blocking=wait):
             return

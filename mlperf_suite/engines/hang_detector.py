@@ -28,14 +28,15 @@ from mlperf_suite.engines.protocol import (
 )
 from mlperf_suite.hardware import gpu_busy, gpus
 
-LOOK_S = 0.5
+POLL_S = 0.5
 """Time between two looks at the processes, in s: each costs well below a millisecond."""
 STOPPED_S = 1.5
 """How long a process must be seen stopped or ended, in s: vLLM reports an end itself."""
 IDLE_S = 10.0
 """How long processes with work may use neither CPU nor GPU, in s."""
 LOAD_IDLE_S = 300.0
-"""The same while a model is loaded, in s: a process waits quietly while another one downloads."""
+"""The same while a model is loaded, in s: a process waits quietly while another process
+downloads."""
 _GAP_S = 4.0
 """Looks further apart say nothing about the time between them: Ctrl-Z also stops the watcher."""
 _BUSY_SHARE = 0.002
@@ -83,45 +84,47 @@ class Judgement:
         self._busy_s = 0.0
         self._cpu_s = 0.0
 
-    def hangs(self, look: Snapshot) -> str | None:
+    def hangs(self, snapshot: Snapshot) -> str | None:
         """Why the engine counts as hanging, for a message; None if it does not."""
-        if look.signs != self._signs or not look.outstanding:
-            self._signs, self._sign_s = look.signs, look.now_s
-            self._begin_idle(look)
-        if look.now_s - self._seen_s > _GAP_S:
-            self._up_s = look.now_s
-            self._begin_idle(look)
-        self._seen_s = look.now_s
-        if not look.outstanding:
+        if snapshot.signs != self._signs or not snapshot.outstanding:
+            self._signs, self._sign_s = snapshot.signs, snapshot.now_s
+            self._begin_idle(snapshot)
+        if snapshot.now_s - self._seen_s > _GAP_S:
+            self._up_s = snapshot.now_s
+            self._begin_idle(snapshot)
+        self._seen_s = snapshot.now_s
+        if not snapshot.outstanding:
             return None
-        silent = look.now_s - self._sign_s > self._silence_s
+        silent = snapshot.now_s - self._sign_s > self._silence_s
         why = f"the engine showed no progress for {self._silence_s / 60:g} minutes"
-        return self._down_process(look) or self._idle(look) or (why if silent else None)
+        return self._down_process(snapshot) or self._idle(snapshot) or (why if silent else None)
 
-    def _begin_idle(self, look: Snapshot) -> None:
-        self._busy_s = look.now_s
-        self._cpu_s = sum(process.cpu_s for process in look.processes)
+    def _begin_idle(self, snapshot: Snapshot) -> None:
+        self._busy_s = snapshot.now_s
+        self._cpu_s = sum(process.cpu_s for process in snapshot.processes)
 
-    def _down_process(self, look: Snapshot) -> str | None:
-        down = [p for p in look.processes if p.status in (*_ENDED, psutil.STATUS_STOPPED)]
+    def _down_process(self, snapshot: Snapshot) -> str | None:
+        down = [p for p in snapshot.processes if p.status in (*_ENDED, psutil.STATUS_STOPPED)]
         if not down:
-            self._up_s = look.now_s
+            self._up_s = snapshot.now_s
             return None
-        if look.now_s - self._up_s < STOPPED_S:
+        if snapshot.now_s - self._up_s < STOPPED_S:
             return None
         state = "is stopped" if down[0].status == psutil.STATUS_STOPPED else "has ended"
         return f"the engine hangs: its process {down[0].name} {state}"
 
-    def _idle(self, look: Snapshot) -> str | None:
-        cpu_s = sum(process.cpu_s for process in look.processes)
-        used_s, elapsed = cpu_s - self._cpu_s, look.now_s - self._busy_s
+    def _idle(self, snapshot: Snapshot) -> str | None:
+        cpu_s = sum(process.cpu_s for process in snapshot.processes)
+        used_s, elapsed = cpu_s - self._cpu_s, snapshot.now_s - self._busy_s
         # A process that waits for a disk is working, although it uses no CPU time.
-        waits = any(process.status == psutil.STATUS_DISK_SLEEP for process in look.processes)
+        waits = any(process.status == psutil.STATUS_DISK_SLEEP for process in snapshot.processes)
         working = (
-            abs(used_s) > _BUSY_SHARE * max(elapsed, self._idle_s) or waits or look.gpu is not False
+            abs(used_s) > _BUSY_SHARE * max(elapsed, self._idle_s)
+            or waits
+            or snapshot.gpu is not False
         )
-        if working or not look.processes:
-            self._busy_s, self._cpu_s = look.now_s, cpu_s
+        if working or not snapshot.processes:
+            self._busy_s, self._cpu_s = snapshot.now_s, cpu_s
             return None
         if elapsed < self._idle_s:
             return None
@@ -149,7 +152,7 @@ class HangDetector:
         it was sent and has not answered.
         """
         now = time.monotonic()
-        if self._watched is not None and now - self._looked_s < LOOK_S:
+        if self._watched is not None and now - self._looked_s < POLL_S:
             return None
         self._looked_s = now
         progress = (signs, self._tracing.steps_made if self._tracing else 0)
@@ -191,14 +194,14 @@ class LoadWatch:
         return [process for process in descendants() if process not in self._before]
 
     def hangs(self) -> str | None:
-        """Why loading counts as hanging, in one line; None if it does not. Ask every LOOK_S or so.
+        """Why loading counts as hanging, in one line; None if it does not. Ask every POLL_S or so.
 
         A process that ended is left to its owner: a load starts many that end.
         """
-        looks = [look for look in map(_look_at, self.processes) if look.status not in _ENDED]
+        processes = [p for p in map(_look_at, self.processes) if p.status not in _ENDED]
         written = self._log_file.stat().st_size if self._log_file else 0
         gpu = gpu_busy() if gpus() else False
-        return self._judgement.hangs(Snapshot(time.monotonic(), written, 1, looks, gpu))
+        return self._judgement.hangs(Snapshot(time.monotonic(), written, 1, processes, gpu))
 
 
 def _look_at(process: psutil.Process) -> ProcessSnapshot:
@@ -230,7 +233,7 @@ def handlers_kept() -> Iterator[None]:
 
 
 class TerminatedError(KeyboardInterrupt):
-    """Another process ended this one, by the signal that it names: handled like Ctrl-C."""
+    """Another process ended the session, by the signal that it names: handled like Ctrl-C."""
 
 
 @contextlib.contextmanager

@@ -75,7 +75,7 @@ class Answer(msgspec.Struct, array_like=True, tag=True):
 
 class Failure(msgspec.Struct, array_like=True, tag=True):
     """A request or question without an answer. `number` None: the worker can answer nothing more.
-    `died`: nor can the place that was to answer this one. `unfit`: the place does not take such
+    `died`: nor can the place that was to answer this request. `unfit`: the place does not take such
     requests, or returns no usable answers."""
 
     number: int | None
@@ -110,7 +110,7 @@ class ServerAddress(msgspec.Struct, array_like=True, frozen=True):
 class WorkerConfig(msgspec.Struct, array_like=True, tag=True):
     """The first message to a client. `connections`: the most per place. `silence_s`: how long an
     answer that began may pause, and how long a first token may be overdue. `cache_salt`: sent with
-    every request; "" sends another one with each. `model_names`: what
+    every request; "" sends another salt with each. `model_names`: what
     answers may call the model."""
 
     places: list[ServerAddress]
@@ -146,7 +146,7 @@ class ServerAnswer(Answer):
     """A server's answer. `sent`: when its request's bytes were handed to the operating system;
     `connecting`: how long opening its connection took, in s; `first` and `arrived`: when its first
     and last bytes came. What the server reports about it: the tokens of the prompt and of the
-    answer, the cached ones, why it ended, and its model if that is another one; None if it does not
+    answer, the cached tokens, why it ended, and its model if that differs; None if it does not
     report it. `server_s`: how long the request was queued and how long its first token took after
     that, as the server reports; empty if it does not. `first_tokens`: the tokens that came with the
     first one.
@@ -172,7 +172,7 @@ class PostReply(Reply):
     body: bytes
 
 
-class ClientHeartbeat(msgspec.Struct, array_like=True, tag=True):
+class HttpWorkerHeartbeat(msgspec.Struct, array_like=True, tag=True):
     """Sent four times a second. `pieces`: the pieces of answers that came, per place; `tokens`: the
     answer tokens in total; `connections`: the most that were open at once; `turned_away`: how often
     requests were turned away for now, per place; `events`: how often so many tokens of a streamed
@@ -255,7 +255,7 @@ FromWorker = (
     | ServerFirstTokens
     | ServerAnswer
     | PostReply
-    | ClientHeartbeat
+    | HttpWorkerHeartbeat
     | ReplicaHeartbeat
     | HeartbeatReply
     | ScoreReply

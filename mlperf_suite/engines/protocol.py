@@ -58,7 +58,7 @@ REPLICAS = "replicas"
 
 def parallel_sets(arguments: Mapping[str, object]) -> int:
     """How many sets of tensor-parallel GPUs the engine's arguments need: for pipeline, data and
-    context parallelism. One that is no number counts as one, and vLLM refuses it."""
+    context parallelism. One that is not a number counts as one, and vLLM refuses it."""
     ways = ("pipeline", "data", "prefill_context")
     sizes = [str(arguments.get(f"{way}_parallel_size", 1)) for way in ways]
     return math.prod(max(1, int(size)) for size in sizes if size.isdecimal())
@@ -126,9 +126,9 @@ class Steps:
     The other columns are empty if the engine does not report them. `prompt_tokens`: tokens of the
     prompts whose prefill finished in the step. `running`, `finished`, `waiting`, `preempted`: the
     requests that ran in it, finished in it, still waited after it, and were preempted in it.
-    `drafted`, `accepted`: tokens of speculative decoding, and those of them that the model kept.
-    `kv_share`: the share of the KV cache in use after it, 0 to 1. `replica`: the number of the
-    replica that made it.
+    `drafted`, `accepted`: tokens of speculative decoding, and the drafted tokens that the model
+    kept. `kv_share`: the share of the KV cache in use after it, 0 to 1. `replica`: the number of
+    the replica that made it.
     """
 
     ended_s: array[float] = field(default_factory=lambda: array("d"))
@@ -145,7 +145,7 @@ class Steps:
 
 
 class RequestTimestamps:
-    """When each part of a request's time ended, as reported by the engine: 8 bytes per mark.
+    """When each part of a request's time ended, as reported by the engine: 8 bytes per time.
 
     `parts`: the names of the parts, in order; the first begins when the engine receives the
     request. `tags`: the requests' `Request.tag`. `times_s`: one column per part, in s of
@@ -170,10 +170,11 @@ class RequestTimestamps:
 
 @dataclass(frozen=True, slots=True)
 class EngineTrace:
-    """What an engine reports about its work. `marks`: None if it reports nothing per request."""
+    """What an engine reports about its work. `timestamps`: None if it reports nothing per
+    request."""
 
     steps: Steps
-    marks: RequestTimestamps | None = None
+    timestamps: RequestTimestamps | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +305,7 @@ class TracingEngine(Protocol):
         """Steps since the engine was loaded; the number grows as long as it works."""
 
     def take_trace(self) -> EngineTrace:
-        """What happened since the last call."""
+        """The figures since the last call."""
 
 
 @runtime_checkable
@@ -389,7 +390,7 @@ class ClientFigures:
 
 @dataclass(frozen=True, slots=True)
 class ServerView:
-    """A server's own metrics during a run; None for those that it does not report.
+    """A server's own metrics during a run; None for a figure that it does not report.
 
     `readings`: the number of readings, about one per second. `running_mean`, `running_most`,
     `waiting_mean`, `waiting_most`: requests being processed and requests in the queue; `waiting`:
@@ -445,16 +446,17 @@ SHORT = 8
 
 @dataclass(frozen=True, slots=True)
 class StreamFigures:
-    """How the streamed answers of a run arrived at the client. An event is what arrived together.
+    """How the streamed answers of a run arrived at the client. An event is the tokens that arrived
+    together.
 
     `first_tokens`, `event_tokens`: the tokens of an answer's first event and of every event (p50,
     p99). `at_once`: of `answers`, those of more than 8 tokens that came in one piece. `tpot_ms`: as
     LoadGen takes it, the time after the first token divided by all other tokens; `later_tpot_ms`:
-    divided by the tokens after the first event, without what is not known because answers came in
-    one piece (both p50, p99). `repeats`: answers to a sample that was answered before; of those
+    divided by the tokens after the first event, without unknown values because answers came in one
+    piece (both p50, p99). `repeats`: answers to a sample that was answered before; of those
     `from_memory`: in one piece, the same, in less than a tenth of the time. `repeat_ttft`: the
-    median TTFT of repeated samples as a share of that of new ones nearby, and the number of pairs;
-    None if there are none.
+    median TTFT of repeated samples as a share of new samples' nearby, and the number of pairs; None
+    if there are none.
     """
 
     answers: int
@@ -499,7 +501,7 @@ class RemoteEngine(Protocol):
     """An engine that is a server somewhere, reached through a client of this suite."""
 
     def take_remote_run(self) -> RemoteRun:
-        """What happened since the last call."""
+        """The figures since the last call."""
 
 
 @runtime_checkable

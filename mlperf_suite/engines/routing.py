@@ -1,4 +1,4 @@
-"""What is known of each place, a replica or a server: the outstanding work, from which the place
+"""The state of each place, a replica or a server: the outstanding work, from which the place
 for the next request is chosen, and the answers. Pure."""
 
 from __future__ import annotations

@@ -268,6 +268,6 @@ def choose_tensor_parallel(
 
 
 def _idle(gpus: int, count: int) -> str:
-    """Names the GPUs that vLLM does not use: it takes the first ones."""
+    """Names the GPUs that vLLM does not use: it takes the first."""
     idle = [str(index) for index in range(count, gpus)]
     return f"; idle GPUs: {len(idle)} ({', '.join(idle)})" if idle else ""

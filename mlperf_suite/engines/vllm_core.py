@@ -1,4 +1,4 @@
-"""vLLM's engine core in a process that imports vLLM while this one does.
+"""vLLM's engine core in a process that imports vLLM while this process does.
 
 vLLM starts its core once it is imported here; the core then imports vLLM as well, and its worker
 after that: with the CPU build, three times ten seconds in turn. Here the core's process is started

@@ -25,7 +25,7 @@ import psutil
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.datasets.media import MediaPrompt, Sound
-from mlperf_suite.engines.hang_detector import LOOK_S, HangDetector, LoadWatch, end_processes
+from mlperf_suite.engines.hang_detector import POLL_S, HangDetector, LoadWatch, end_processes
 from mlperf_suite.engines.model_files import MODEL_FILES, model_files_sha256
 from mlperf_suite.engines.protocol import (
     DECODE,
@@ -155,7 +155,7 @@ class VllmEngine:
                 # First: the loop waits for them and cannot be stopped.
                 end_processes(watch.processes, patience_s=1.0)
                 raise EngineError(f"{why} while {self._config.model} loads ({self._see_log})")
-            concurrent.futures.wait([future], LOOK_S)
+            concurrent.futures.wait([future], POLL_S)
         return future.result()
 
     @property
@@ -237,7 +237,7 @@ class VllmEngine:
                 most = _SCORED_AT_ONCE - 1 if request is not None else 0
                 while outstanding > most or not outcomes.empty():
                     try:
-                        tag, outcome = outcomes.get(timeout=min(LOOK_S, self._config.silence_s))
+                        tag, outcome = outcomes.get(timeout=min(POLL_S, self._config.silence_s))
                     except queue.Empty:
                         if hangs := watch.hangs(answers, outstanding, "requests"):
                             watch.end()
@@ -364,7 +364,7 @@ class Tracer:
     def __init__(self) -> None:
         self.steps_made = 0
         self._steps = Steps()
-        self._marks = RequestTimestamps(*_PARTS)
+        self._timestamps = RequestTimestamps(*_PARTS)
 
     def keep(self, scheduler: Any, stats: Any, replica: int) -> None:
         """Take vLLM's SchedulerStats, or None, and IterationStats; missing fields count as 0."""
@@ -390,15 +390,15 @@ class Tracer:
         Its times are 0 until they are known. They come from the engine core's process, which has
         the same monotonic clock.
         """
-        self._marks.keep(
+        self._timestamps.keep(
             tag,
             getattr(stats, "num_preemptions", 0),
             *[getattr(stats, name, 0.0) or math.nan for name in _VLLM_TIMES],
         )
 
     def take(self) -> EngineTrace:
-        trace = EngineTrace(self._steps, self._marks)
-        self._steps, self._marks = Steps(), RequestTimestamps(*_PARTS)
+        trace = EngineTrace(self._steps, self._timestamps)
+        self._steps, self._timestamps = Steps(), RequestTimestamps(*_PARTS)
         return trace
 
 

@@ -19,7 +19,7 @@ from mlperf_suite import IS_CLONE
 from mlperf_suite.engines.protocol import Profiler
 from mlperf_suite.errors import EngineError, one_line
 from mlperf_suite.hardware import gpus as listed_gpus
-from mlperf_suite.secrets import scrub
+from mlperf_suite.secrets import redact
 
 _CPU_KV_CACHE_GIB = "2"
 """The CPU build's KV cache holds 93,000 tokens of the embedded model and fits a laptop."""
@@ -60,7 +60,8 @@ def vllm_environment(
 
 
 def vllm_variables(model: str, profiler: Profiler | None = None) -> dict[str, str]:
-    """The environment variables that vLLM reads while it loads, without those the user has set.
+    """The environment variables that vLLM reads while it loads, without variables that the user has
+    set.
 
     `model`: a hub id or a folder.
     """
@@ -196,7 +197,7 @@ def visible_gpus() -> int:
 
 
 def no_usable_gpu() -> str:
-    """One line saying that the GPU build of vLLM finds no GPU, what was checked and what to do."""
+    """One line saying that the GPU build of vLLM finds no GPU, the checks and what to do."""
     import torch
 
     cuda = f"CUDA {torch.version.cuda}" if torch.version.cuda else "its runtime"
@@ -240,7 +241,7 @@ def last_error(log_file: Path) -> str | None:
     if _NO_DEVICE.search(error):
         return no_usable_gpu()
     # Redact before cutting: part of a key would no longer be recognized.
-    return scrub(error)[:300] or None
+    return redact(error)[:300] or None
 
 
 def root_cause(error: BaseException, log_file: Path | None) -> str:
@@ -254,5 +255,5 @@ def root_cause(error: BaseException, log_file: Path | None) -> str:
 
 
 def _only_points(text: str) -> bool:
-    """Whether an error of vLLM only refers to another one written before it."""
+    """Whether an error of vLLM only refers to an error written before it."""
     return "root cause" in text or "EngineCore encountered an issue" in text

@@ -14,7 +14,7 @@ from typing import Any
 from mlperf_suite.engines.protocol import Likelihood, Score, ScoreRequest
 
 _TOP_K = 20
-"""The most likely tokens that every vLLM reports, if it cannot report chosen ones."""
+"""The most likely tokens that every vLLM reports, if it cannot report chosen tokens."""
 
 
 async def score_one(llm: Any, new_id: Callable[[], str], request: ScoreRequest) -> Score:

@@ -1,1 +1,1 @@
-"""Judges existing logs, whoever made them."""
+"""Judges existing logs."""

@@ -5,7 +5,7 @@ a submission's tree. Missing or damaged files become verdicts; nothing here rais
 
 Of loose logs, benchmark and scenario come from the logs; where these fit several or none, from the
 suite's own summary beside them, or else from the folder names. The mode comes from the log or a
-folder named after an audit. What lies beside the logs can fail a result, and never excuses it.
+folder named after an audit. Files beside the logs can fail a result, and never excuse it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from mlperf_suite.benchmarks.audits import TEST06, Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, find_benchmark
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario, Workload
-from mlperf_suite.benchmarks.model_marks import model_facts
+from mlperf_suite.benchmarks.model_identity import model_facts
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.judging.judges import Folders, JudgeRequest, folders_below, judges
 from mlperf_suite.judging.reading import read_not_judged, read_scores, read_text
@@ -256,7 +256,7 @@ def _folders_above(root: Path, folder: Path) -> list[Path]:
 
 
 def _changed(root: Path, folder: Path) -> tuple[str, ...] | None:
-    """What differs, in a run's folder, from the checksums in the result folder above it."""
+    """The differences, in a run's folder, from the checksums in the result folder above it."""
     for kept in _folders_above(root, folder):
         if read_checksums(kept):
             return tuple(changed_since_run(kept, f"{folder.relative_to(kept).as_posix()}/"))

@@ -1,4 +1,4 @@
-"""Who judges what lies under a folder of --logs, besides loose LoadGen logs."""
+"""The judges of files under a folder of --logs, besides loose LoadGen logs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mlperf_suite.feature import features
 from mlperf_suite.judging.verdict_group import VerdictGroup
 
 Folders = Sequence[tuple[Path, list[str]]]
-"""The folder itself and the visible ones below it, each before those in it, with the names in each
-that are no folders."""
+"""The folder itself and the visible folders below it, parents first, with the names in each
+that are not folders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def judges() -> tuple[Judge, ...]:
 
 
 def folders_below(root: Path) -> Iterator[tuple[Path, list[str]]]:
-    """The folder and the visible ones below it; see `Folders`.
+    """The folder and the visible folders below it; see `Folders`.
 
     os.walk calls itself for each level, and ends at the thousandth.
     """

@@ -82,7 +82,7 @@ def read_json(path: Path) -> JsonFile:
     except ValueError:
         return JsonFile({}, f"{path.name} is not JSON in UTF-8")
     if not isinstance(content, dict):
-        return JsonFile({}, f"{path.name} is no object")
+        return JsonFile({}, f"{path.name} is not an object")
     return JsonFile(content)
 
 
@@ -91,7 +91,8 @@ _MAX_YAML_BYTES, _MAX_MEMBERS = 2**18, 10_000
 
 class _YamlLoader(yaml.SafeLoader):  # type: ignore[misc]  # yaml has no types
     def flatten_mapping(self, node: Any) -> None:
-        """Raises ValueError for more members than anybody writes: merged ones double in a line."""
+        """Raises ValueError for more members than anybody writes: merged members double in a
+        line."""
         super().flatten_mapping(node)
         if len(node.value) > _MAX_MEMBERS:
             raise ValueError(f"more than {_MAX_MEMBERS:,} members")
@@ -101,7 +102,7 @@ def read_yaml(path: Path) -> tuple[Any, str]:
     """The content of a YAML file and "", or None and why it cannot be read."""
     text = text_of(read_bytes(path))
     if text is None or len(text) > _MAX_YAML_BYTES:
-        return None, f"{path.name} is no text in UTF-8 of at most {_MAX_YAML_BYTES:,} characters"
+        return None, f"{path.name} is not text in UTF-8 of at most {_MAX_YAML_BYTES:,} characters"
     try:
         # PyYAML raises most kinds of errors for tags whose value does not fit.
         return yaml.load(text, _YamlLoader), ""  # noqa: S506 - a SafeLoader

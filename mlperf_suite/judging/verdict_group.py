@@ -67,7 +67,7 @@ def failures_of(groups: Iterable[VerdictGroup], but: Collection[str] = ()) -> li
 
 
 def refused(name: str, description: str, round_: Round | None, why_not: str = "") -> VerdictGroup:
-    """One verdict, on what has no benchmark: failed, or not judged where `why_not` says why."""
+    """One verdict, on files without a benchmark: failed, or not judged where `why_not` says why."""
     facts = BenchmarkFacts(description, None, round_ or ROUNDS[DEFAULT_ROUND], why_not=why_not)
     verdict = rule_of(benchmark_known, facts.subject).judge(facts)
     return verdict_group(name, facts.round, [("", [verdict])])

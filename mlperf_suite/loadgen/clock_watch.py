@@ -1,4 +1,4 @@
-"""Watches the clock that LoadGen counts with, beside one that nothing can set, during a run.
+"""Watches the clock that LoadGen counts with, beside a clock that nothing can set, during a run.
 
 LoadGen's timer is std::chrono::high_resolution_clock, which in its published builds is the system's
 clock: an administrator or a time daemon can set it. CLOCK_MONOTONIC_RAW can neither be set nor
@@ -23,7 +23,7 @@ class ClockFigures:
     """What the clocks showed between LoadGen's start and its end.
 
     `elapsed_s`: by CLOCK_MONOTONIC_RAW. `gain_s`: of the readings, the two between which the
-    system's clock departed furthest from it beyond what is allowed: by how much (negative: set
+    system's clock departed furthest from it beyond the limit: by how much (negative: set
     back); `allowed_s`, `begin_s`, `end_s`: the deviation allowed between these two, and when they
     were. `answering_s`: from the first query's arrival at the SUT to its last answer by
     time.monotonic; None if no times were kept.

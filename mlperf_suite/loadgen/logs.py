@@ -86,7 +86,7 @@ class DetailLog:
 
     @property
     def accuracy_count_key(self) -> str:
-        """The key for how many samples an accuracy run issues: the first ones of the QSL.
+        """The key for how many samples an accuracy run issues: the first of the QSL.
 
         LoadGen 5.1 does not log it, and issues all samples of the QSL.
         """
@@ -560,7 +560,7 @@ def _by_line(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def logged_answers(entries: Iterable[Any]) -> AccuracyLog:
-    """The answers of an accuracy log's entries; what is no entry becomes damage."""
+    """The answers of an accuracy log's entries; other content becomes damage."""
     samples, damage = LoggedAnswers(), list[str]()
     for number, entry in enumerate(entries, 1):
         try:

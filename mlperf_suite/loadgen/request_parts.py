@@ -43,7 +43,7 @@ class RequestParts:
     """One row per answered request, in the order of issue; times in s of time.monotonic.
 
     `from_loadgen`: whether `issued_s` is the instant from which LoadGen counts, rather than its
-    call of the SUT. `first_s`: when LoadGen was told the first token; None if the run does not
+    call of the SUT. `first_s`: when LoadGen got the first token; None if the run does not
     stream. `parts_s`: how long each part took, by name and in order.
     """
 
@@ -53,7 +53,7 @@ class RequestParts:
     preempted: npt.NDArray[np.int32]
     issued_s: Doubles
     first_s: Doubles | None
-    told_s: Doubles
+    answer_s: Doubles
     parts_s: dict[str, Doubles]
 
 
@@ -61,8 +61,8 @@ def issued_s(requests: Requests, plan: LoadPlan, detail: DetailLog) -> Doubles |
     """When LoadGen started to count each request's latency; None if its log does not say."""
     import numpy as np
 
-    said_s = reported_s(detail)
-    if not said_s:
+    logged_s = reported_s(detail)
+    if not logged_s:
         return None
     scenario, count = plan.scenario.loadgen_scenario, len(requests)
     schedule: Doubles | None = None
@@ -75,7 +75,7 @@ def issued_s(requests: Requests, plan: LoadPlan, detail: DetailLog) -> Doubles |
             return None
         schedule = server_schedule(int(seed), float(rate), count)
     return issued_by_loadgen(
-        np.asarray(requests.receipt_s), np.asarray(requests.answer_s), said_s, schedule
+        np.asarray(requests.receipt_s), np.asarray(requests.answer_s), logged_s, schedule
     )
 
 
@@ -86,7 +86,7 @@ def reported_s(detail: DetailLog) -> dict[str, float]:
 
 
 def parts_of_requests(
-    requests: Requests, marks: RequestTimestamps | None, issue_s: Doubles | None
+    requests: Requests, timestamps: RequestTimestamps | None, issue_s: Doubles | None
 ) -> RequestParts | None:
     """The parts of all answered requests; None if there are none.
 
@@ -104,12 +104,14 @@ def parts_of_requests(
     answered_s = answered_s[places]
     preempted = np.zeros(len(places), np.int32)
     names, ends = [ISSUE], [np.asarray(requests.handover_s)[places]]
-    if marks is not None and len(marks.tags):
-        has_marks, rows = _rows_of(marks, np.asarray(requests.tags)[places])
-        names += [*marks.parts, RETURN]
-        for column in marks.times_s:
-            ends.append(np.where(has_marks, np.asarray(column)[rows], np.nan))
-        preempted = np.where(has_marks, np.asarray(marks.preempted)[rows], 0).astype(np.int32)
+    if timestamps is not None and len(timestamps.tags):
+        has_timestamps, rows = _rows_of(timestamps, np.asarray(requests.tags)[places])
+        names += [*timestamps.parts, RETURN]
+        for column in timestamps.times_s:
+            ends.append(np.where(has_timestamps, np.asarray(column)[rows], np.nan))
+        preempted = np.where(has_timestamps, np.asarray(timestamps.preempted)[rows], 0).astype(
+            np.int32
+        )
     elif streamed:
         names += [FIRST_TOKEN, LATER_TOKENS]
         ends.append(first)
@@ -128,12 +130,12 @@ def parts_of_requests(
 
 
 def _rows_of(
-    marks: RequestTimestamps, tags: npt.NDArray[np.uint64]
+    timestamps: RequestTimestamps, tags: npt.NDArray[np.uint64]
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.intp]]:
-    """Whether each request has marks, and the rows of its marks."""
+    """Whether each request has timestamps, and the rows of its timestamps."""
     import numpy as np
 
-    tags_known = np.asarray(marks.tags)
+    tags_known = np.asarray(timestamps.tags)
     order = np.argsort(tags_known, kind="stable")
     places = np.minimum(np.searchsorted(tags_known, tags, sorter=order), len(tags_known) - 1)
     rows = order[places]
@@ -189,13 +191,16 @@ def as_reported(latencies: Doubles) -> dict[str, float]:
 
 
 def issued_by_loadgen(
-    received_s: Doubles, told_s: Doubles, said_s: Mapping[str, float], schedule_s: Doubles | None
+    received_s: Doubles,
+    answer_s: Doubles,
+    logged_s: Mapping[str, float],
+    schedule_s: Doubles | None,
 ) -> Doubles | None:
     """When LoadGen started to count each request's latency, in s of time.monotonic.
 
     One row per request, in the order of issue. `received_s`: when the SUT received the query;
-    `told_s`: when it reported the answer. `said_s`: LoadGen's own latencies of the whole run, by
-    the keys of `REPORTED`. `schedule_s`: the scheduled times since the start of the run; None if
+    `answer_s`: when it reported the answer. `logged_s`: LoadGen's own latencies of the whole run,
+    by the keys of `REPORTED`. `schedule_s`: the scheduled times since the start of the run; None if
     LoadGen counts from its call of the SUT, which is then assumed to take equally long each time.
 
     Each of LoadGen's figures gives the start of the run, apart from delays between two clock
@@ -206,23 +211,23 @@ def issued_by_loadgen(
     """
     import numpy as np
 
-    if not len(told_s) or not said_s or not np.isfinite(told_s).all():
+    if not len(answer_s) or not logged_s or not np.isfinite(answer_s).all():
         return None
     since = received_s if schedule_s is None else schedule_s
-    starts = _starts(told_s - since, said_s)
+    starts = _starts(answer_s - since, logged_s)
     # Clock noise widens both; only the right schedule accounts for queries that were issued late.
-    if _spread(starts) > 2 * _spread(_starts(told_s - received_s, said_s)) + _APART_S:
+    if _spread(starts) > 2 * _spread(_starts(answer_s - received_s, logged_s)) + _APART_S:
         return None
     issue_s: Doubles = since + float(np.median(starts))
     return issue_s if (received_s - issue_s).min() >= -_EARLY_S else None
 
 
-def _starts(lasted_s: Doubles, said_s: Mapping[str, float]) -> Doubles:
+def _starts(lasted_s: Doubles, logged_s: Mapping[str, float]) -> Doubles:
     """How far each figure of these times exceeds LoadGen's."""
     import numpy as np
 
     of_these = as_reported(lasted_s)
-    return np.asarray([of_these[key] - seconds for key, seconds in said_s.items()])
+    return np.asarray([of_these[key] - seconds for key, seconds in logged_s.items()])
 
 
 def _spread(values: Doubles) -> float:

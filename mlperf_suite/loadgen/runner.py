@@ -1,4 +1,4 @@
-"""Runs LoadGen, and returns whatever happens to the engine.
+"""Runs LoadGen, and returns also if the engine dies or hangs.
 
 LoadGen cannot be aborted: a run ends once it has its answers and its minimum duration. It therefore
 runs on its own thread. When the engine fails or the user interrupts, the SUT gives every query an
@@ -71,7 +71,7 @@ OnProgress = Callable[[Progress], None]
 
 @dataclass(frozen=True, slots=True)
 class LoadRun:
-    """A completed run: LoadGen's logs, and what was counted during it.
+    """A completed run: LoadGen's logs, and the counts during it.
 
     `elapsed_s`: from LoadGen's start to its end. `timeline`: None if nothing was answered, no times
     were kept, or it could not be made; `untimed` then gives the reason. `span_s`: the measured span
@@ -232,7 +232,7 @@ def run_loadgen(
     logs = dataclasses.replace(read_logs(folder), clock=clock)
     if not logs.detail.values:
         raise RunError(f"{folder}: LoadGen left no log: {logs.detail.damage[0]}")
-    differences = settings_that_did_not_take(plan, logs)
+    differences = settings_not_applied(plan, logs)
     if differences:
         reasons = "; ".join([*differences, *logs.clock_faults])
         raise RunError(f"LoadGen did not apply the settings: {reasons}")
@@ -274,10 +274,10 @@ def _timeline(
     nothing was answered, or no times were kept."""
     trace = _take_trace(engine)
     issue_s = issued_s(sut.requests, plan, logs.detail)
-    rows = parts_of_requests(sut.requests, trace.marks if trace else None, issue_s)
+    rows = parts_of_requests(sut.requests, trace.timestamps if trace else None, issue_s)
     if rows is None:
         return None, None
-    span_s = float(rows.issued_s.min()), float(rows.told_s.max())
+    span_s = float(rows.issued_s.min()), float(rows.answer_s.max())
     limit = engine.description.settings.get("max_num_seqs")
     lengths = [len(prompt) for prompt in prompts]
     timeline = timeline_of(rows, trace, lengths, limit if isinstance(limit, int) else None)
@@ -357,7 +357,7 @@ def _keep(indices: list[int]) -> None:
     """LoadGen's load and unload callbacks, with nothing to do: all prompts are in memory."""
 
 
-def settings_that_did_not_take(plan: LoadPlan, logs: RunLogs) -> list[str]:
+def settings_not_applied(plan: LoadPlan, logs: RunLogs) -> list[str]:
     """Each setting whose value in the log differs from the plan, as `key: asked x, found y`."""
     differences = [
         f"{key}: asked {value}, found {logs.detail[key]}"

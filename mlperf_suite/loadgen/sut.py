@@ -40,11 +40,11 @@ class _QuerySample(Protocol):
 
 
 class Requests:
-    """What was recorded of each request, in the order of issue: 48 bytes each, and no objects.
+    """The record of each request, in the order of issue: 48 bytes each, and no objects.
 
     Times in s of time.monotonic, nan until they are known: `receipt_s`, when the query came from
     LoadGen; `handover_s`, when the engine was given it; `first_token_s` and `answer_s`, when
-    LoadGen was told the first token and the answer. `tags` name the requests to the engine,
+    LoadGen got the first token and the answer. `tags` name the requests to the engine,
     `samples` are indices of the QSL, `tokens` counts the tokens of each answer.
     """
 
@@ -107,7 +107,7 @@ _UNKNOWN, _NONE = array("d", (math.nan,)), array("i", (0,))
 class Sut:
     """Answers LoadGen's queries with an engine.
 
-    `prompts`: the token ids of each sample, by index. `stream`: whether LoadGen is told the first
+    `prompts`: the token ids of each sample, by index. `stream`: whether LoadGen gets the first
     token. `stops`: the text after which each sample's answer ends, by index; empty if none has one.
     `end_ids`: token ids that are removed from the end of an answer before LoadGen gets it.
     `with_times`: False keeps no times, to measure what keeping them costs. After a failure, all
@@ -137,7 +137,7 @@ class Sut:
         # Response id to sample index and row. Only the caller that pops an entry may answer it.
         self._outstanding: dict[int, tuple[int, int]] = {}
         self._begun: set[int] = set()
-        """The ids of outstanding requests whose first token LoadGen was told."""
+        """The ids of outstanding requests whose first token LoadGen got."""
         self._with_times = with_times
         self.requests = Requests()
         self._failing = threading.Lock()
@@ -223,7 +223,7 @@ class Sut:
         if not responses:
             return
         if self._with_times:
-            # Before LoadGen is told, which can end the run.
+            # Before the report to LoadGen, which can end the run.
             now = time.monotonic()
             for row, data in zip(rows, arrays, strict=True):
                 self.requests.tokens[row] = len(data)
@@ -272,7 +272,7 @@ class Sut:
             if self._outstanding.pop(tag, None) is not None:
                 count += 1
                 if self._stream and tag not in self._begun:
-                    # LoadGen reads each answer's first-token time. If it was never told one, as at
+                    # LoadGen reads each answer's first-token time. If it never got one, as at
                     # the start of a run, it reads memory out of bounds.
                     lg.FirstTokenComplete([lg.QuerySampleResponse(tag, 0, 0)])
                 lg.QuerySamplesComplete([lg.QuerySampleResponse(tag, 0, 0, 0)])

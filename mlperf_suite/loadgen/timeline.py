@@ -196,7 +196,7 @@ def timeline_of(
     import numpy as np
 
     start = float(rows.issued_s.min())
-    order = np.argsort(rows.told_s, kind="stable")
+    order = np.argsort(rows.answer_s, kind="stable")
     ends = itertools.accumulate(rows.parts_s.values())
     edges = [rows.issued_s, *(rows.issued_s + end for end in ends)]
     # Round first and subtract then, so that the parts add up to the latency to the last digit.
@@ -208,7 +208,7 @@ def timeline_of(
     samples = rows.samples[order]
     steps = trace.steps if trace else Steps()
     rows_kept, made_ms, made_tokens = _token_curve(steps, start)
-    marks = trace.marks if trace else None
+    timestamps = trace.timestamps if trace else None
     return Timeline(
         _floats(edges_ms[0]),
         None if rows.first_s is None else _floats((rows.first_s[order] - start) * 1000),
@@ -224,7 +224,7 @@ def timeline_of(
         preempted=array("i", rows.preempted[order].tolist()),
         parts_ms=parts,
         from_loadgen=rows.from_loadgen,
-        load=load_of(steps, marks, start, float(rows.told_s.max()), batch_limit),
+        load=load_of(steps, timestamps, start, float(rows.answer_s.max()), batch_limit),
     )
 
 
@@ -348,7 +348,7 @@ def _is_consistent(timeline: Timeline) -> bool:
 
 def load_of(
     steps: Steps,
-    marks: RequestTimestamps | None,
+    timestamps: RequestTimestamps | None,
     begin_s: float,
     end_s: float,
     batch_limit: int | None,
@@ -366,7 +366,7 @@ def load_of(
         name: np.asarray(getattr(steps, name))
         for name in ("ended_s", "prompt_tokens", "running", "waiting", "kv_share", "replica")
     }
-    durations = _durations(steps, marks, begin_s)
+    durations = _durations(steps, timestamps, begin_s)
     replicas = np.unique(columns["replica"])
     whole = (end_s - begin_s) * len(replicas)
 
@@ -398,7 +398,7 @@ def load_of(
     )
 
 
-def _durations(steps: Steps, marks: RequestTimestamps | None, begin_s: float) -> Doubles:
+def _durations(steps: Steps, timestamps: RequestTimestamps | None, begin_s: float) -> Doubles:
     """How long each step took, in s, since the previous step of the same replica.
 
     A step that found no work left began when the next request was queued, if the engine reports
@@ -408,7 +408,9 @@ def _durations(steps: Steps, marks: RequestTimestamps | None, begin_s: float) ->
 
     end_s, replica = np.asarray(steps.ended_s), np.asarray(steps.replica)
     load_left = np.asarray(steps.running) - np.asarray(steps.finished) + np.asarray(steps.waiting)
-    queued = np.asarray(marks.times_s[0] if marks is not None and len(marks.tags) else ())
+    queued = np.asarray(
+        timestamps.times_s[0] if timestamps is not None and len(timestamps.tags) else ()
+    )
     queued = np.sort(queued[np.isfinite(queued)])
     began = np.empty(len(end_s))
     for replica_id in np.unique(replica):

@@ -17,7 +17,7 @@ from mlperf_suite.session.run_kind import kind_of
 if TYPE_CHECKING:
     from mlperf_suite.results.baseline import BaselineRun
     from mlperf_suite.results.schema import RegressionFigures
-    from mlperf_suite.session.suite import Session
+    from mlperf_suite.session.executor import Session
 
 Baselines = Mapping[tuple[str, str], "BaselineRun"]
 _BASELINES = pytest.StashKey[Baselines]()

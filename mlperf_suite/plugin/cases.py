@@ -24,13 +24,20 @@ from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.rules import rules_for
 from mlperf_suite.rules.registry import Rule, rule_named
 from mlperf_suite.session.companion import profile_of
-from mlperf_suite.session.run_kind import NoCase, StepKey, kind_named, kind_of, run_kinds
+from mlperf_suite.session.run_kind import (
+    OTHER_BENCHMARK,
+    NoCase,
+    StepKey,
+    kind_named,
+    kind_of,
+    run_kinds,
+)
 from mlperf_suite.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
 class RunsOfFixture:
-    """The runs that a fixture stands for: those of these modes in these scenarios."""
+    """The runs of a fixture: these modes in these scenarios."""
 
     modes: tuple[Mode, ...]
     scenarios: tuple[str, ...] = SCENARIOS
@@ -154,7 +161,7 @@ def mode_marker(mode: Mode) -> str:
 
 
 def scenarios_of(config: pytest.Config, mode: Mode) -> Iterator[tuple[Benchmark, Scenario]]:
-    """Each scenario that can run in a mode, of named benchmarks and of those on by default.
+    """Each scenario that can run in a mode, of named benchmarks and of the default ones.
 
     Cases for every benchmark would slow down collection for users who run one.
     """
@@ -204,7 +211,7 @@ def _parametrize_runs(metafunc: pytest.Metafunc, fixture: str, kind: RunsOfFixtu
     mark = getattr(pytest.mark, mode_marker(mode))
     keys = [key for key, rules in runs if not is_of_rule or _rule_names(test, key.mode) & {*rules}]
     cases = [_runcase_of(key, kind) for key in keys]
-    parametrize(metafunc, fixture, cases, NoCase(names, "of another benchmark"), mark)
+    parametrize(metafunc, fixture, cases, NoCase(names, OTHER_BENCHMARK), mark)
 
 
 def _rules_of(
@@ -287,4 +294,4 @@ _CASES: dict[str, Callable[[pytest.Config], tuple[list[Any], NoCase]]] = {
     "benchmarked_run": _records,
     "log_verdict": lambda config: (log_cases(judged_of(config) or []), LOGS),
 }
-"""By fixture, its cases and what stands in their place if there is none."""
+"""By fixture, its cases and the reason if there is none."""

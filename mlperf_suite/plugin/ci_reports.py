@@ -21,8 +21,8 @@ from mlperf_suite.session.run_kind import kind_of
 
 if TYPE_CHECKING:
     from mlperf_suite.results.schema import Meta, Summary
+    from mlperf_suite.session.executor import Session
     from mlperf_suite.session.run_kind import StepKey
-    from mlperf_suite.session.suite import Session
 
 _BENCHMARK_COLUMNS = ("mean", "stddev", "ops", "rounds")
 """The columns of pytest-benchmark's table; all of them would need more than 80 columns."""

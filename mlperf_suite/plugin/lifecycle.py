@@ -20,8 +20,8 @@ from mlperf_suite.session.timing.forecast import forecast, planned
 
 if TYPE_CHECKING:
     from mlperf_suite.engines.protocol import Engine
+    from mlperf_suite.session.executor import Session
     from mlperf_suite.session.inputs import Inputs
-    from mlperf_suite.session.suite import Session
 
 SUITE: pytest.StashKey[Session] = pytest.StashKey()
 _PLAN = pytest.StashKey[Plan]()
@@ -64,7 +64,7 @@ def plan_of(config: pytest.Config, items: Iterable[pytest.Item]) -> Plan:
     )
 
 
-def suite_of(config: pytest.Config) -> Session:
+def session_of(config: pytest.Config) -> Session:
     """The suite, which exists if a test uses the fixture `suite` or one based on it."""
     return config.stash[SUITE]
 
@@ -79,7 +79,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if config.getoption("collectonly") and not settings.plan:
         return
     from mlperf_suite.plugin.progress import TerminalDisplay
-    from mlperf_suite.session.suite import Session
+    from mlperf_suite.session.executor import Session
 
     hook, display = config.hook, TerminalDisplay(config.get_terminal_writer())
     suite = Session(
@@ -146,7 +146,7 @@ def suite(pytestconfig: pytest.Config) -> Iterator[Session]:
     """The session's engine, data and runs; its engine is stopped at the end."""
     from mlperf_suite.engines.hang_detector import terminated_like_interrupted
 
-    session = suite_of(pytestconfig)
+    session = session_of(pytestconfig)
     with terminated_like_interrupted():
         yield session
         session.close()

@@ -13,7 +13,7 @@ import pytest
 
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.plugin.baseline_gate import regression_verdict
-from mlperf_suite.plugin.lifecycle import suite_of
+from mlperf_suite.plugin.lifecycle import session_of
 from mlperf_suite.rules.registry import rule_name, rule_named
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.run_kind import kind_of
@@ -48,7 +48,7 @@ def make(config: pytest.Config, step: StepKey, purpose: str) -> None:
     as not judged. No other place decides the outcome of a test whose run failed. `purpose`: what
     the test asks of the step, for that line.
     """
-    item, suite = config.stash[_CURRENT], suite_of(config)
+    item, suite = config.stash[_CURRENT], session_of(config)
     outcome = suite.make(step)
     if outcome.ok:
         return
@@ -59,7 +59,7 @@ def make(config: pytest.Config, step: StepKey, purpose: str) -> None:
 
 def loaded_engine(config: pytest.Config) -> Engine:
     """The engine of the runs; if it cannot be loaded, the current test fails with one line."""
-    return or_fail(config, lambda: suite_of(config).engine)
+    return or_fail(config, lambda: session_of(config).engine)
 
 
 def or_fail(config: pytest.Config, action: Callable[[], Product]) -> Product:
@@ -75,7 +75,7 @@ def or_fail(config: pytest.Config, action: Callable[[], Product]) -> Product:
 
 def _fail(config: pytest.Config, failure: str | None) -> NoReturn:
     """Fail the current test with one line; end the session if the engine is unusable."""
-    if not suite_of(config).can_go_on:
+    if not session_of(config).can_go_on:
         config.stash[_CURRENT].session.shouldfail = "the engine is unusable"
     pytest.fail(failure or "", pytrace=False)
 
@@ -83,7 +83,7 @@ def _fail(config: pytest.Config, failure: str | None) -> NoReturn:
 def summary_of(config: pytest.Config, step: StepKey, purpose: str) -> Summary:
     """The summary of a step's result so far; the step is made now unless it was made already."""
     make(config, step, purpose)
-    suite = suite_of(config)
+    suite = session_of(config)
     return suite.recorder.summary(suite.recorder.result_of(step))
 
 
@@ -179,9 +179,9 @@ class SessionRun:
     def folder(self) -> Path:
         """The folder of the run's result: logs, answers, reports."""
         make(self._config, self.step, "folder")
-        result: SessionResult = suite_of(self._config).recorder.result_of(self.step)
+        result: SessionResult = session_of(self._config).recorder.result_of(self.step)
         return result.folder.path
 
     def _verdicts(self, purpose: str) -> list[Verdict]:
         make(self._config, self.step, purpose)
-        return suite_of(self._config).recorder.verdicts(self.step)
+        return session_of(self._config).recorder.verdicts(self.step)

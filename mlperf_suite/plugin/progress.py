@@ -16,7 +16,7 @@ from rich.progress import ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.text import Text
 
 from mlperf_suite.loadgen.runner import Progress
-from mlperf_suite.session.plan import clock
+from mlperf_suite.session.plan import duration_words
 from mlperf_suite.session.progress_display import ProgressDisplay
 
 
@@ -55,7 +55,11 @@ class _SessionLeft(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         left_s = self._left_s()
-        return Text(clock(task.elapsed or 0.0) if left_s is None else f"{clock(left_s)} left")
+        return Text(
+            duration_words(task.elapsed or 0.0)
+            if left_s is None
+            else f"{duration_words(left_s)} left"
+        )
 
 
 class TerminalDisplay(ProgressDisplay):
@@ -110,7 +114,7 @@ class TerminalDisplay(ProgressDisplay):
     def step(self, name: str) -> None:
         left_s = self._left_s()
         if not self._shown and left_s is not None:
-            self.say(f"{name}: about {clock(left_s)} of the session left")
+            self.say(f"{name}: about {duration_words(left_s)} of the session left")
 
     def items(self, completed: int, total: int, last: str) -> None:
         if self._bar is None:

@@ -15,7 +15,15 @@ from mlperf_suite.plugin.lifecycle import plan_of
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.session.companion import companion_kinds
 from mlperf_suite.session.plan import Plan
-from mlperf_suite.session.run_kind import TEST, NoCase, StepKey, kind_of, run_kinds, why_not_ours
+from mlperf_suite.session.run_kind import (
+    OTHER_BENCHMARK,
+    TEST,
+    NoCase,
+    StepKey,
+    kind_of,
+    run_kinds,
+    why_not_ours,
+)
 from mlperf_suite.settings import Settings
 
 _LEFT_OUT = pytest.StashKey[Counter[NoCase]]()
@@ -121,7 +129,8 @@ def _refuse_what_does_nothing(config: pytest.Config, items: list[pytest.Item]) -
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
-    reasons = config.stash.get(_LEFT_OUT, None)
+    left_out = config.stash.get(_LEFT_OUT, Counter())
+    reasons = {case: count for case, count in left_out.items() if case.why != OTHER_BENCHMARK}
     if not reasons:
         return []
     lines, line = [], "not selected:"

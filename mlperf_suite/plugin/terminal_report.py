@@ -16,7 +16,7 @@ from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.plugin.lifecycle import SUITE
 from mlperf_suite.plugin.options import NOTES, settings_of
 from mlperf_suite.plugin.workers import collects_suite
-from mlperf_suite.secrets import scrub, sweep
+from mlperf_suite.secrets import redact, redact_files
 from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.settings import OPTIONS_OF_FEATURES
 from mlperf_suite.untrusted_files import printable
@@ -101,9 +101,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, pytest.
     report: pytest.TestReport = yield
     if report.longrepr is not None and not isinstance(report.longrepr, tuple):
         text = str(report.longrepr)
-        if scrub(text) != text:
-            report.longrepr = scrub(text)
-    report.sections = [(scrub(name), scrub(content)) for name, content in report.sections]
+        if redact(text) != text:
+            report.longrepr = redact(text)
+    report.sections = [(redact(name), redact(content)) for name, content in report.sections]
     return report
 
 
@@ -119,4 +119,4 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         # That of an engine which no run took over.
         paths.append(suite.settings.results_dir / ENGINE_LOG)
     paths += [path for _, path in config.stash.get(OF_WORKERS, [])]
-    sweep(paths)
+    redact_files(paths)

@@ -117,7 +117,7 @@ def _speed_notes(performance: PerformanceFigures) -> list[str]:
     if performance.invalid_reason:
         lines.append(f"LoadGen says INVALID: {performance.invalid_reason}")
     if performance.made_again:
-        lines.append(f"Made again: {performance.made_again}.")
+        lines.append(f"Rerun: {performance.made_again}.")
     lines += early_lines(performance)
     early = performance.early_stopping
     if early and "latency" in early_estimates(performance)[1] and not early.says.get("latency"):

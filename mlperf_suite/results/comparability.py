@@ -1,4 +1,5 @@
-"""Decides whether two runs are of the same system and the same measurement, and names what differs.
+"""Decides whether two runs are of the same system and the same measurement, and names the
+differences.
 
 Which options count is declared on each option (`identifies` in settings.py), which settings of an
 engine's description on the description (engines/protocol.py). Everything that compares runs asks
@@ -24,13 +25,13 @@ from mlperf_suite.feature import features
 from mlperf_suite.option_specs import Identifies
 from mlperf_suite.results.schema import Config, EngineFacts, Meta, Summary
 from mlperf_suite.rules.verdict import in_words
-from mlperf_suite.secrets import scrub
+from mlperf_suite.secrets import redact
 from mlperf_suite.settings import OPTION_OF_FIELD
 
 Aspect = Literal["measurement", "engine", "capacity", "release", "surroundings"]
 """What a fact about a run belongs to:
 
-- measurement: what is asked of the system: the data, the lengths, the rules;
+- measurement: the work for the system: the data, the lengths, the rules;
 - engine: what computes the answers, and how it was asked to;
 - capacity: the hardware, and what the engine took from it: batch sizes, number of GPUs;
 - release: the engine's version;
@@ -67,7 +68,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What identifies a run, by the facts' names in messages, as far as it is known.
+    """The identity of a run, by the facts' names in messages, as far as it is known.
 
     `reports`: what the run made of settings, some of which may be auto.
     """
@@ -96,7 +97,7 @@ def identity_of(config: Config | None, summary: Summary | None = None) -> Identi
     """
     config, summary = config or Config(), summary or Summary()
     # As in the file: without secrets, and without Python's own types.
-    settings = json.loads(scrub(json.dumps(config.settings, default=str)))
+    settings = json.loads(redact(json.dumps(config.settings, default=str)))
     values = {name: getattr(summary.meta, name) for name in _OF_META}
     values |= {"data sha256": config.dataset.sha256, "prompts sha256": config.prompts_sha256}
     reports = {name: value for name, value in values.items() if value is not None}

@@ -194,7 +194,7 @@ def _number(value: float | None, digits: int = 2) -> str:
 # Whether a run is a result
 
 
-def marks_of(summary: Summary, config: Config) -> tuple[str, ...]:
+def labels_of(summary: Summary, config: Config) -> tuple[str, ...]:
     """The marks that must be shown with a run's figures, valid or not: a stand-in engine, shortened
     rules, a limiting client or a profiler."""
     meta, marks = summary.meta, [summary.no_result]
@@ -212,7 +212,7 @@ def why_no_result(
 
     `performance`: its figures, None if it has none.
     """
-    meta, reasons = summary.meta, list(marks_of(summary, config))
+    meta, reasons = summary.meta, list(labels_of(summary, config))
     if meta.status not in ("complete", "invalid"):
         reasons.append(f"{in_words(meta.status)}: {in_words(meta.reason or 'it did not end')}")
     if performance is None:

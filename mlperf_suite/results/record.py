@@ -30,10 +30,10 @@ _LOGS = ("mlperf_log_*", "result_summary.json", "accuracy_results.json")
 class RunRecord:
     """One run of a result: its verdicts and figures, or why there are none.
 
-    `rate`: samples/s of an accuracy run, used to plan Offline. `warm_up`: what was sent before it,
-    None if nothing. `remote`: what a remote server and its client reported, None if the engine is
-    in this process. `answers`: the answer lengths of an accuracy run. `parts`: the figures that
-    features add, by their names in summary.json.
+    `rate`: samples/s of an accuracy run, used to plan Offline. `warm_up`: the warm-up before it,
+    None if there was none. `remote`: what a remote server and its client reported, None if the
+    engine is in this process. `answers`: the answer lengths of an accuracy run. `parts`: the
+    figures that features add, by their names in summary.json.
     """
 
     verdicts: list[Verdict] = field(default_factory=list)
@@ -112,7 +112,7 @@ def summary_of(result: Result, session: Summary, selection: set[Mode]) -> Summar
     """The current summary of a result.
 
     `session`: what the session knows besides the runs: the settings as used in `meta`, the system,
-    the plan with its times so far, what was measured of the engine. `selection`: the modes that the
+    the plan with its times so far, the measurements of the engine. `selection`: the modes that the
     user selected.
     """
     runs = result.runs

@@ -357,7 +357,7 @@ def _positive(value: float | None) -> float | None:
 
 
 def unusable_figures(summary: Summary) -> list[str]:
-    """The figures of performance runs that are no positive numbers, and those of the first that a
+    """The figures of performance runs that are not positive numbers, and those of the first that a
     repeat lacks, in words. Every run has a rate of tokens."""
     run = summary.run.performance
     if run is None:

@@ -25,7 +25,7 @@ from mlperf_suite.benchmarks.definition import CURVE, SCENARIOS
 from mlperf_suite.errors import UsageError
 from mlperf_suite.feature import features
 from mlperf_suite.results.schema import UNKNOWN, RepeatFigures, Summary, version_fault
-from mlperf_suite.secrets import scrub
+from mlperf_suite.secrets import redact
 from mlperf_suite.untrusted_files import open_regular
 
 _TIME = "%Y%m%d-%H%M%S"
@@ -62,16 +62,16 @@ _EVIDENCE = (
     "report/*/*.json",
 )
 """The evidence that a run is judged by; later reports never rewrite it."""
-LAST_WORD = ".last-word"
+RESERVED_FILE = ".last-word"
 """In a running run's folder: reserves space for its last summary.json in case the disk fills up."""
-_LAST_WORD_BYTES = 16 * 1024
+_RESERVED_BYTES = 16 * 1024
 """The summary of a failed run without verdicts and figures takes about 1 kB, a file system block 4
 kB.
 """
-LOCK_S, _LOCK_LOOK_S = 10.0, 0.01
+LOCK_S, _LOCK_POLL_S = 10.0, 0.01
 """How long a session waits for another one that changes what they share, and how often it looks, in
 s. To write the index of a thousand runs takes about a second."""
-ENDED = ("complete", "invalid")
+FINAL_STATUSES = ("complete", "invalid")
 """The statuses of a run that ended normally: whatever it shows, it is a result."""
 _BY_CLIENT = "-client"
 """Ends the kind of a run of the official client, which is not one of LoadGen's."""
@@ -129,7 +129,7 @@ def _lock(descriptor: int) -> None:
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
-        time.sleep(_LOCK_LOOK_S)
+        time.sleep(_LOCK_POLL_S)
 
 
 _OF_A_PAIR = "backslashreplace"
@@ -162,7 +162,7 @@ def write_json(path: Path, content: object) -> None:
 
 
 def _json_text(content: object) -> str:
-    return scrub(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    return redact(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 def write_json_list(path: Path, name: str, entries: Iterable[object]) -> None:
@@ -173,7 +173,7 @@ def write_json_list(path: Path, name: str, entries: Iterable[object]) -> None:
         file.write(f"{{\n  {json.dumps(name)}: [")
         between = ""
         for entry in entries:
-            text = scrub(json.dumps(entry, indent=2, ensure_ascii=False)).rstrip("\n")
+            text = redact(json.dumps(entry, indent=2, ensure_ascii=False)).rstrip("\n")
             # Not textwrap.indent, which also splits at line breaks that JSON does not escape.
             file.write(f"{between}\n{text}".replace("\n", "\n    "))
             between = ","
@@ -214,7 +214,7 @@ class RunFolder:
         # Not zeros, for which a file system may not allocate space. If there is none, writing the
         # first file reports it.
         try:
-            (self.path / LAST_WORD).write_bytes(os.urandom(_LAST_WORD_BYTES))
+            (self.path / RESERVED_FILE).write_bytes(os.urandom(_RESERVED_BYTES))
         except OSError:
             self.give_up_room()
         self.accuracy = self.path / "Accuracy"
@@ -234,7 +234,7 @@ class RunFolder:
     def give_up_room(self) -> None:
         """Release the reserved space once the run is written. A second call does nothing."""
         with contextlib.suppress(OSError):
-            (self.path / LAST_WORD).unlink()
+            (self.path / RESERVED_FILE).unlink()
 
     def last_word(self, summary: Summary) -> None:
         """Write summary.json in the reserved space, after other files could not be written.
@@ -276,7 +276,7 @@ class RunFolder:
                 continue
             summary = read_summary(folder)
             goes_on = summary is None or summary.meta.status == "running"
-            in_use = goes_on or (folder / LAST_WORD).exists() or folder.resolve() in kept_paths
+            in_use = goes_on or (folder / RESERVED_FILE).exists() or folder.resolve() in kept_paths
             if not in_use:
                 with contextlib.suppress(OSError):
                     shutil.rmtree(folder)

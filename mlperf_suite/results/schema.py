@@ -447,8 +447,8 @@ class Summary:
 
     @property
     def no_result(self) -> str:
-        """Why its figures are not a result, in words; empty if there is no reason. Rehearsals are
-        compared with each other all the same."""
+        """Why its figures are not a result, in words; empty if there is no reason. Curves of
+        the suite's own client are compared with each other all the same."""
         of_parts = [getattr(part, "no_result", "") for part in self.parts.values()]
         return "; ".join(filter(None, (self.spoiled, *of_parts)))
 

@@ -58,7 +58,7 @@ _OF_INT64 = 16
 class AccuracyTxt:
     """A parsed accuracy.txt: figures by name, shares in percent; the log's SHA-256, if present.
 
-    `unclear`: the names of those that are no number (nan), or have several; these have no score.
+    `unclear`: the names of scores that are not a number (nan), or have several.
     """
 
     scores: Mapping[str, float]
@@ -129,7 +129,7 @@ class CutLog:
 
 def answers_in(text: str) -> Sequence[LoggedSample]:
     """The answers whose beginning is in a truncated accuracy log, the last one of an end as far as
-    it goes; those that are no whole tokens are left out."""
+    it goes; parts of tokens are left out."""
     answers = [
         {"qsl_idx": int(i), "data": data if closed else data[: len(data) - len(data) % _OF_INT64]}
         for i, data, closed in _ANSWER.findall(text)

@@ -51,8 +51,8 @@ def log_ends(run: RunFacts) -> Verdict:
     # A log without the number of samples fails the rule on every sample.
     total = run.detail.number("qsl_reported_total_count") or math.inf
     problem = (
-        ("its beginning is no entry" if not cut.begins else "")
-        or ("its end is no entry" if not cut.ends else "")
+        ("its beginning is not an entry" if not cut.begins else "")
+        or ("its end is not an entry" if not cut.ends else "")
         or (
             f"{len(cut.places)} entries, not cut"
             if cut.whole and len(cut.places) < total < math.inf

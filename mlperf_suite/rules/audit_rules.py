@@ -1,4 +1,4 @@
-"""Rules of MLPerf's audits: what all of them demand, then those of TEST07, TEST09 and TEST01.
+"""Rules of MLPerf's audits: the demands of all, then of TEST07, TEST09 and TEST01.
 
 Source: compliance/ of github.com/mlcommons/inference. test06.py has what TEST06 demands beyond it.
 """
@@ -187,7 +187,7 @@ def _may_be_drawn(run: RunFacts) -> bool:
 def score(run: RunFacts) -> Verdict:
     """The audit's answers reach the score that the audit requires.
 
-    Of a submission only the official script's word is known: its data set is not at hand.
+    Of a submission only the official script's verdict is known: its data set is not at hand.
     """
     least = audit_of(run).least_score
     if least is None:

@@ -17,7 +17,7 @@ from mlperf_suite.rules.verdict import Verdict, not_judged, verdict
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkFacts(Facts):
-    """One benchmark of one system. `name`: its name in a tree, or what is known of it.
+    """One benchmark of one system. `name`: its name in a tree, as far as it is known.
 
     `division`, `scenarios`: the names of folders. `whole`: all scenarios are visible. Of one of
     MLPerf's that the suite does not judge, `why_not`, and `rounds` that offer it.

@@ -91,8 +91,8 @@ class AnswerTokens:
 @dataclass(frozen=True, slots=True)
 class ComparedRuns:
     """The runs of the same result that an audit is compared with: the answers of the accuracy run,
-    its `scores` as in `RunFacts`, and the samples/s of the performance run. None for what is
-    missing or cannot be read."""
+    its `scores` as in `RunFacts`, and the samples/s of the performance run. None if missing or
+    unreadable."""
 
     answers: AccuracyLog | None = None
     scores: Mapping[str, float] | None = None
@@ -101,7 +101,7 @@ class ComparedRuns:
 
 @dataclass(frozen=True, slots=True)
 class SessionFacts:
-    """What only the session that made a run knows of it, and no log shows.
+    """Facts that only the session that made a run knows, and no log shows.
 
     `deviations`: how its generation deviates from the benchmark's. `undisclosed`: what the engine
     does not say of its generation. A few words each. `possible_models`: what else the model may be,
@@ -220,7 +220,7 @@ class RunFacts(Facts):
         """A number. `required`: what the verdict requires if there is none."""
         number = self.detail.number(key)
         if number is None:
-            raise failure(self.present(key, required), required, f"{key} is no number")
+            raise failure(self.present(key, required), required, f"{key} is not a number")
         return number
 
     def present(self, key: str, required: str = "") -> object:
@@ -328,7 +328,7 @@ def find_deviations(
     if changes := engine_settings.get(MODEL_CHANGES):
         deviations.append(f"a model that is changed by {changes}")
     server_model = str(engine_settings.get(SERVER_MODEL)).casefold()
-    for sibling in workload.marks.siblings:
+    for sibling in workload.model_identity.siblings:
         if server_model == sibling.name.casefold():
             deviations.append(f"the server runs {sibling.name}")
     return tuple(deviations)

@@ -282,8 +282,8 @@ def client_bound(run: RunFacts) -> Verdict:
     request waited in it.
 
     The delay is that from LoadGen's issue until the request's bytes leave, and from the arrival of
-    the answer's until LoadGen is told; Offline has no limit on it. There, requests may wait while
-    the servers have more than they work on at once; not judged if that is not known.
+    the answer's until the report to LoadGen; Offline has no limit on it. There, requests may wait
+    while the servers have more than they work on at once; not judged if that is not known.
     """
     required = f"below {_percent(FULL_SHARE)} of a core"
     if run.scenario.loadgen_scenario != "Offline":

@@ -31,7 +31,7 @@ EVERY_DIVISION: tuple[Division, ...] = ("closed", "open")
 _WITHOUT_PREFIX: tuple[Subject, ...] = ("performance", "result", "benchmark")
 """The subjects whose rules have the plain names of their functions."""
 _LATER_RUN = re.compile(r"run_\d+-")
-"""What stands before the rule's name in verdicts on a submission's second run and later ones."""
+"""The prefix of the rule's name in verdicts on a submission's second run and later ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

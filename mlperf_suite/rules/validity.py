@@ -75,7 +75,7 @@ def whole_log_verdict(run: RunFacts) -> Verdict:
 def no_loadgen_errors(run: RunFacts) -> Verdict:
     """LoadGen logged no error in the run.
 
-    The official checker looks only where it was told to ignore some of them.
+    The official checker looks only where it has to ignore some of them.
     """
     return error_verdict(run)
 
@@ -85,7 +85,7 @@ def error_verdict(run: RunFacts, allowed_text: str | None = None) -> Verdict:
     every_error = run.detail.errors
     errors = [text for text in every_error if allowed_text is None or allowed_text not in text]
     count = run.detail["num_errors"]
-    # false is no number, though Python takes it for 0.
+    # false is not a number, though Python takes it for 0.
     counted = not isinstance(count, bool) and count in (0, len(every_error))
     if not errors and count is not None and not counted:
         return verdict(False, f"num_errors {count}", "0 errors")

@@ -126,10 +126,10 @@ def failure(value: object, required: object = "", why: object = "") -> VerdictEr
 
 
 def set_aside(verdicts: Sequence[Verdict], why: str) -> list[Verdict]:
-    """Set the verdicts on figures that are not a result to "not judged", whatever was found."""
+    """Set the verdicts on figures that are not a result to "not judged"."""
     return [replace(verdict, status="not judged", why=why) for verdict in verdicts]
 
 
 def set_aside_passed(verdicts: Sequence[Verdict], why: str) -> list[Verdict]:
-    """The same of those that passed: what a party says of its own logs excuses no failure."""
+    """The same for passed rules: what a party says of its own logs excuses no failure."""
     return [v if v.status == "failed" else set_aside([v], why)[0] for v in verdicts]

@@ -88,7 +88,7 @@ def obstacle_of(judge: object, samples: Sequence[Sample]) -> str:
     """Why answers to these samples cannot be judged completely on this machine, in a few words; ""
     if no reason is known.
 
-    `judge`: a scorer, or a grader of its answers' programs. One that can tell before a run has a
+    `judge`: a scorer, or a grader of its answers' programs. A scorer that knows before a run has a
     method `obstacle` that takes the samples.
     """
     look = getattr(judge, "obstacle", None)

@@ -73,18 +73,19 @@ class Companion:
         return None
 
     def check(self) -> None:
-        """Find what would stop the session, after all other checks. Raises UsageError."""
+        """Check the session for obstacles, after all other checks. Raises
+        UsageError."""
 
     def makers(self) -> Mapping[str, Callable[[], object]]:
-        """What makes each of `steps`. Each raises SuiteError or OSError."""
+        """The maker of each of `steps`. Each raises SuiteError or OSError."""
         return {}
 
     def loaded(self, engine: Engine) -> None:
         """The engine of the runs was loaded."""
 
     def around(self, run: RunAtHand) -> AbstractContextManager[None]:
-        """What encloses an accuracy run, a performance run or one of MLPerf's audits, without what
-        is sent before it. Raises SuiteError or OSError."""
+        """What encloses an accuracy run, a performance run or one of MLPerf's audits, without
+        requests before it. Raises SuiteError or OSError."""
         return nullcontext()
 
     def made(self, run: RunAtHand, load_run: LoadRun) -> None:

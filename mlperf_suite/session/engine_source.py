@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EngineRequest:
-    """What an engine is loaded for, the file for its output, and a callback that receives what is
-    decided while it loads."""
+    """What an engine is loaded for, the file for its output, and a callback that receives decisions
+    while it loads."""
 
     role: Role
     log_file: Path
@@ -66,7 +66,8 @@ class EngineSource:
         return []
 
     def check(self, inputs: Any) -> None:
-        """Find what would stop it, before data and model are read. Raises UsageError."""
+        """Check it for obstacles, before data and model are read. Raises
+        UsageError."""
 
     def check_reachable(self, inputs: Any) -> int | None:
         """Find out whether what runs elsewhere answers, after all other checks. The context that
@@ -82,7 +83,7 @@ class EngineSource:
         raise NotImplementedError
 
     def steps(self, settings: Settings) -> tuple[Step, ...]:
-        """What is measured of the engine after its probe, besides the runs."""
+        """The measurements of the engine after its probe, besides the runs."""
         return ()
 
     def make(self, step: Step, preparation: Any) -> EngineFigures:

@@ -81,7 +81,8 @@ class Engines:
         return STAND_IN_LABEL if stand_in else self._inputs.settings.label
 
     def name(self, role: Role) -> str | None:
-        """What is measured: replicas, engine, version and precision; None before it is loaded."""
+        """The system under test: replicas, engine, version and precision; None before it is
+        loaded."""
         description = self.descriptions.get(role)
         if description is None:
             return None

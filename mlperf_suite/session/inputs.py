@@ -19,7 +19,7 @@ from mlperf_suite.benchmarks.definition import (
     Scenario,
     Workload,
 )
-from mlperf_suite.benchmarks.model_marks import model_facts
+from mlperf_suite.benchmarks.model_identity import model_facts
 from mlperf_suite.benchmarks.prompts import end_of_text_ids, load_tokenizer
 from mlperf_suite.datasets.media import MediaPrompt
 from mlperf_suite.datasets.samples import Samples
@@ -155,7 +155,7 @@ class Inputs:
         if settings.smoke or settings.allow_other_model or self._is_model(workload):
             return
         facts = self._model_facts
-        differences = [] if facts is None else workload.marks.differences(facts)
+        differences = [] if facts is None else workload.model_identity.differences(facts)
         raise UsageError(
             f"--model {settings.model}: not {benchmark.id}'s model {workload.model} "
             f"({', '.join(differences) or 'its config.json cannot be read'}); --allow-other-model "
@@ -343,21 +343,22 @@ class Inputs:
     def _is_model(self, workload: Workload) -> bool:
         """Whether the model is the workload's; a folder's name says nothing."""
         name = self.settings.model
-        by_files = bool(workload.marks.shape) and Path(self.model_path).is_dir()
+        by_files = bool(workload.model_identity.shape) and Path(self.model_path).is_dir()
         if not by_files and workload.is_model(name, None):
             return True
         return workload.is_model(name, self._model_facts)
 
     def possible_models(self, benchmark: Benchmark) -> str:
-        """What else the model may be, though nothing shows it; empty if that is not a question."""
+        """Other models that it may be, though nothing shows it; empty if that is not a question."""
         workload = self.workload(benchmark)
-        if not workload.marks.shape or not self._is_model(workload):
+        if not workload.model_identity.shape or not self._is_model(workload):
             return ""
         if source_of(self.settings).is_remote:
-            return f"that it is {workload.model} is the server's word: its files are not seen here"
+            only = f"only the server says that it is {workload.model}"
+            return f"{only}: its files are not on this machine"
         if not Path(self.model_path).is_dir():
             return ""
-        names = workload.marks.possible_models(self._model_facts or {})
+        names = workload.model_identity.possible_models(self._model_facts or {})
         others = " or ".join([*names, "a model trained further from it"])
         return f"its files do not distinguish {workload.model} from {others}"
 
@@ -408,7 +409,7 @@ class Inputs:
     def speculation(
         self, benchmark: Benchmark, scenario: Scenario, engine_settings: Mapping[str, object]
     ) -> SpeculationFaults:
-        """What is wrong with, or not known of, an engine's speculative decoding."""
+        """The faults and unknown settings of an engine's speculative decoding."""
         return find_speculation(benchmark, scenario, self.settings.round, engine_settings)
 
     def data_json(self, benchmark: Benchmark) -> dict[str, object]:

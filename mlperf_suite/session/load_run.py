@@ -44,7 +44,7 @@ class Prompts:
 
 @dataclass
 class StepMaker:
-    """What makes steps on the engine of the runs, and what that takes."""
+    """Makes steps on the engine of the runs, and holds the parts for it."""
 
     inputs: Inputs
     engines: Engines
@@ -126,7 +126,7 @@ class StepMaker:
 class Observation:
     """What an engine reports of a run besides LoadGen's log; begins with the run.
 
-    What was counted before, such as a warm-up, is discarded.
+    Earlier counts, such as a warm-up's, are discarded.
     """
 
     def __init__(self, engine: Engine, name: str, mode: str) -> None:

@@ -23,12 +23,12 @@ from mlperf_suite.session.timing.estimate import Estimator, sized_by_rate
 
 if TYPE_CHECKING:
     from mlperf_suite.results.record import Result
-    from mlperf_suite.session.suite import SessionParts
+    from mlperf_suite.session.executor import SessionParts
     from mlperf_suite.session.timing.run_sizing import RunSizing
 
 
 class ScenarioRun(OfOneRun[RunKey]):
-    """A run of a benchmark's scenario in a mode, whoever makes it."""
+    """A run of a benchmark's scenario in a mode, of any kind."""
 
     long_steps = ("run",)
 
@@ -121,7 +121,7 @@ def offline_run(benchmark: str) -> RunKey:
 
 
 def needs_offline(benchmark: str, at_a_rate: bool, selection: Selection) -> bool:
-    """Whether what is sent at a rate needs an Offline run of the session to know it."""
+    """Whether a run at a rate needs an Offline run of the session to know it."""
     return at_a_rate and benchmark not in selection.rates_known
 
 

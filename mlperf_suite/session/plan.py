@@ -17,7 +17,7 @@ from mlperf_suite.session.run_kind import Selection, Step, StepKey, kind_named, 
 class Plan:
     """The steps of a session in order.
 
-    `steps_of`: by key, the steps that make it, those that prepare its engine included. `needs`: by
+    `steps_of`: by key, the steps that make it, with the steps that prepare its engine. `needs`: by
     key, the keys that are made before it. `implicit_runs`: runs that were not selected but that
     another run needs. `selection`: what the plan follows from.
     """
@@ -35,12 +35,12 @@ class Plan:
 
     @property
     def runs(self) -> tuple[StepKey, ...]:
-        """Those that are one run each, with verdicts of its own."""
+        """The keys of one run each, with verdicts of its own."""
         return tuple(key for key in self.keys if kind_of(key).is_run)
 
     @property
     def at_engine(self) -> tuple[StepKey, ...]:
-        """Those that are made with the engine of the runs."""
+        """The keys made with the engine of the runs."""
         return tuple(key for key in self.keys if kind_of(key).role == "runs")
 
     def order_of(self, key: StepKey | None) -> int:
@@ -62,31 +62,32 @@ class Plan:
         estimates = seconds or {}
         lines = []
         for number, step in enumerate(self.steps, 1):
-            estimate = clock(estimates[step]) if step in estimates else ""
-            words = step.what if len(step.what) <= 62 else f"{step.what[:61]}…"
-            lines.append(f"  {number:>3}. {words:<62} {estimate:>8}".rstrip())
+            estimate = duration_words(estimates[step]) if step in estimates else ""
+            words = step.what if len(step.what) <= 59 else f"{step.what[:58]}…"
+            lines.append(f"  {number:>3}. {words:<59} {estimate:>11}".rstrip())
         head, *rest = self.summary_lines(total_s, source)
         return [head, *lines, *rest]
 
     def summary_lines(self, total_s: float | None = None, source: str = "") -> list[str]:
         """The number of steps and the session's time, without the steps; see `lines`."""
         count = len(self.steps)
-        total = "" if total_s is None else f", about {clock(total_s)}"
+        total = "" if total_s is None else f", about {duration_words(total_s)}"
         head = f"plan: {count} step{'' if count == 1 else 's'}{total}"
         words = textwrap.wrap(f"({source})", 78) if source else []
         return [head, *(f"  {line}" for line in words)]
 
 
-def clock(seconds: float) -> str:
-    """Seconds as m:ss, or h:mm:ss."""
-    whole = round(seconds)
-    minutes, rest = divmod(whole, 60)
+def duration_words(seconds: float) -> str:
+    """Seconds with units: s, min and s, or h and min."""
+    minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def plan_session(selection: Selection) -> Plan:
-    """Plan what was selected."""
+    """Plan the selection."""
     at_a_rate = {key.benchmark for key in selection.keys if kind_of(key).is_at_a_rate(key)}
     selection = replace(selection, at_a_rate=tuple(sorted(at_a_rate)))
     needs = {key: kind_of(key).needs(key, selection) for key in selection.keys}
@@ -108,7 +109,7 @@ def plan_session(selection: Selection) -> Plan:
 
 
 def _preparation(selection: Selection) -> tuple[Step, ...]:
-    """What comes before the first run: its engine, ready and measured."""
+    """The steps before the first run: its engine, ready and measured."""
     remote = selection.remote
     steps = [Step("load", None, "connect to the endpoint" if remote else "load the engine")]
     ids = {key.benchmark for key in selection.keys} & BENCHMARKS.keys()

@@ -8,7 +8,7 @@ from mlperf_suite.loadgen.runner import Progress
 
 
 class ProgressDisplay:
-    """Shows nothing; a subclass shows the user what is going on."""
+    """Shows nothing; a subclass shows the user the progress."""
 
     def follow(self, left_s: Callable[[], float | None]) -> None:
         """Ask `left_s` at any time how many seconds of the session are left, None if unknown."""

@@ -19,7 +19,7 @@ from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.node_files import NodeResult, write_node_files
 from mlperf_suite.results.record import Result, summary_of
 from mlperf_suite.results.regression import has_figures
-from mlperf_suite.results.run_folder import CONFIG_JSON, ENDED, SUMMARY_JSON, RunFolder
+from mlperf_suite.results.run_folder import CONFIG_JSON, FINAL_STATUSES, SUMMARY_JSON, RunFolder
 from mlperf_suite.results.schema import Meta, Summary
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.companion import profile_of
@@ -82,7 +82,7 @@ class Recorder:
 
     @property
     def results(self) -> list[SessionResult]:
-        """The results that have begun, in that order, those of scores last."""
+        """The results that have begun, in that order, scores last."""
         return sorted(self._results.values(), key=lambda result: not isinstance(result, Result))
 
     def new_folder(
@@ -154,7 +154,7 @@ class Recorder:
         return place, self._kinds[place]
 
     def write(self, result: SessionResult) -> None:
-        """Write what is known about a result so far.
+        """Write the facts of a result so far.
 
         Raises OSError if something cannot be written; summary.json then says so, if it can be
         written itself.
@@ -181,7 +181,7 @@ class Recorder:
         write_reports(folder.path)
         # If nothing was scored, or a run is not a result, nothing is replaced.
         is_result = kind.replaces_others(result) and not summary.spoiled
-        replaces = summary.meta.status in ENDED and is_result and not settings.keep_all
+        replaces = summary.meta.status in FINAL_STATUSES and is_result and not settings.keep_all
         baselines = [b.folder for b in self._baselines.values() if b.folder]
         ended = summary.meta.status != "running"
         publish(folder, baselines if replaces else None, ended=ended)
@@ -192,7 +192,7 @@ class Recorder:
         result.folder.record_checksums()
 
     def keep_config(self, result: Result) -> None:
-        """Write config.json alone, with what is known by now. Raises OSError."""
+        """Write config.json alone, with the facts so far. Raises OSError."""
         runs = result.runs.items()
         warm_ups = {m: dataclasses.asdict(run.warm_up) for m, run in runs if run.warm_up}
         content = {**self.config_json(result.benchmark), "warm_up": warm_ups}

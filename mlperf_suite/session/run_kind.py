@@ -33,7 +33,7 @@ its own engine, one after the other."""
 class StepKey(Protocol):
     """What tests ask a session for. `kind`: the name of its `RunKind`.
 
-    `mode`: whose options select it; of what is no single run, the mode of the runs that it makes.
+    `mode`: whose options select it; of several runs together, the mode of the runs that it makes.
     """
 
     kind: ClassVar[str]
@@ -64,7 +64,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What the user selected, and what is known of the session.
+    """The user's selection, and the facts of the session.
 
     `keys`: what tests ask for. `scored`: those of which a test judges the accuracy.
     `repeat`: how often each performance run is made. `warm_up`: whether one precedes each run;
@@ -75,7 +75,7 @@ class Selection:
     user gave the rate that Offline is expected to reach. `no_rate`: the places whose accuracy run
     failed, so that it shows no rate. `profiled`: whether selected runs are made under a profiler,
     at a rate that says nothing. `remote`: whether the engine is an endpoint. `of_features`: steps
-    of features before the engine's first work. `of_engine`: what else is measured of the engine,
+    of features before the engine's first work. `of_engine`: other measurements of the engine,
     see `EngineSource.steps`.
     `engine`: whether a test asks for the engine itself, which is then loaded without any run.
     """
@@ -105,6 +105,8 @@ class NoCase:
 
 
 TEST = ("test", "tests")
+OTHER_BENCHMARK = "a rule of another benchmark only"
+"""Why a test without a case here is not even counted as left out: no option would add it."""
 
 
 def why_not_ours(settings: Settings) -> NoCase | None:
@@ -144,7 +146,7 @@ class RunKind(Generic[Key]):
     # What tests ask for
 
     def why_not(self, key: Key, settings: Settings) -> NoCase | None:
-        """Which option leaves a key out besides those of its benchmark, scenario and mode."""
+        """Which option leaves a key out besides its benchmark's, scenario's and mode's."""
         if profile_of(settings) is not None and key.mode != "performance":
             return NoCase(TEST, "--profile-run makes performance runs")
         return why_not_ours(settings)
@@ -236,10 +238,10 @@ class RunKind(Generic[Key]):
         }
 
     def check(self, keys: Sequence[Key], session: Any) -> None:
-        """Find what would stop the keys before anything slow begins. Raises UsageError."""
+        """Check the keys for obstacles, before anything slow begins. Raises UsageError."""
 
     def maker(self, session: Any) -> Maker:
-        """What makes the steps in a session."""
+        """The maker of the steps in a session."""
         raise NotImplementedError
 
     # The result

@@ -57,7 +57,7 @@ class ScenarioRuns(StepMaker):
 
     preparation: Preparation
     _facts: dict[RunKey, RunFacts] = dataclasses.field(default_factory=dict)
-    """Those of each key's first run, for its repeats."""
+    """The facts of each key's first run, for its repeats."""
     _compared: dict[BenchmarkAndScenario, ComparedRuns] = dataclasses.field(default_factory=dict)
     """By place, what an audit of it is compared with."""
 
@@ -73,7 +73,7 @@ class ScenarioRuns(StepMaker):
     def _run(self, step: Step, result: Result) -> RunRecord:
         """Make a run, or a repeat of it, and complete its record.
 
-        If the run fails, the record keeps what is known by then.
+        If the run fails, the record keeps the facts so far.
         """
         key: RunKey = step.key
         record = result.runs[key.mode]

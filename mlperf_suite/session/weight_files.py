@@ -47,7 +47,7 @@ def _weight_files(folder: Path) -> tuple[Sequence[str], str]:
 
 
 def _fault(path: Path) -> str:
-    """What shows that a weight file is not whole; "" if nothing does."""
+    """Why a weight file is not whole; "" if it is."""
     size = path.stat().st_size
     with path.open("rb") as file:
         start = file.read(len(_POINTER))

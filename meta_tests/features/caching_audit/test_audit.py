@@ -17,10 +17,10 @@ from mlperf_suite.features.caching_audit.kind import CachingKey
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
 from mlperf_suite.results.run_folder import changed_since_run
+from mlperf_suite.session.executor import Session
 from mlperf_suite.session.plan import plan_session
 from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import Selection
-from mlperf_suite.session.suite import Session
 from mlperf_suite.session.timing.estimate import EngineSpeed
 from mlperf_suite.settings import resolve_settings
 

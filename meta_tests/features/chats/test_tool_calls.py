@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlperf_suite.errors import SuiteError
-from mlperf_suite.features.chats.bash_calls import likeness, programs_of
+from mlperf_suite.features.chats.bash_calls import programs_of, similarity
 from mlperf_suite.features.chats.bfcl_worker import check, drawn
 from mlperf_suite.features.chats.function_calls import drawn_samples, same_calls, scores
 
@@ -110,5 +110,5 @@ def test_hostile_calls_have_no_programs_and_take_no_time(text: str) -> None:
 @given(st.lists(st.sampled_from("abc"), min_size=1), st.lists(st.sampled_from("abc")))
 def test_likeness_is_of_multisets(first: list[str], second: list[str]) -> None:
     same = sum(min(first.count(name), second.count(name)) for name in "abc")
-    assert likeness(first, second) == same / (len(first) + len(second) - same)
-    assert likeness(first, first[::-1]) == 1
+    assert similarity(first, second) == same / (len(first) + len(second) - same)
+    assert similarity(first, first[::-1]) == 1

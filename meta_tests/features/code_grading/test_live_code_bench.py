@@ -251,7 +251,7 @@ STDIN = {
     ),
     "does not end": ("while True: pass", False),
     "fills the output": ("import sys\nwhile True: print('x' * 10**6)", False),
-    "is no text": ("print('\udcff')", False),
+    "is not text": ("print('\udcff')", False),
 }
 FUNCTION = {
     "a method": ("class Solution:\n    def addUp(self, a: List[int], b: int): return a + b", True),

@@ -73,7 +73,7 @@ PYTHON: dict[str, tuple[Answer, bool | None]] = {
         True,
     ),
     "makes a process": (python("import os", "os.fork()", "return a + b"), False),
-    "is no text": (python("return a + b  # \udcff"), False),
+    "is not text": (python("return a + b  # \udcff"), False),
     "is no part of it": (answer("go", "package main"), None),
 }
 

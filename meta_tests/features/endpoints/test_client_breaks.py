@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from meta_tests.made_client import (
+from meta_tests.made_official_client import (
     client_events,
     client_run,
     client_summary,
@@ -33,10 +33,10 @@ from meta_tests.tampering.member_changes import GONE, change_file, kept
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
-    client_benchmark,
+    official_client_benchmark,
 )
 from mlperf_suite.features.endpoints.official_client_results.client_events import RunEvents
-from mlperf_suite.features.endpoints.rules.client_rules import issue_times
+from mlperf_suite.features.endpoints.rules.official_client_rules import issue_times
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.rules.registry import rules_of
 from mlperf_suite.rules.verdict import Verdict
@@ -117,7 +117,7 @@ def test_every_rule_has_a_break() -> None:
 def summary_verdict(honest: Path, where: str, rule: str, **changes: Any) -> Verdict:
     """Of a run whose latencies or lengths are others, in its summary and in its events."""
     folder = honest / where / RESULTS / where
-    benchmark = client_benchmark(*where.split("/"))
+    benchmark = official_client_benchmark(*where.split("/"))
     assert benchmark is not None
     run = client_run(benchmark)
     run = replace(run, **{name: change(getattr(run, name)) for name, change in changes.items()})

@@ -114,7 +114,7 @@ def test_nothing_counts_once_the_session_ended(tmp_path: Path) -> None:
 def test_a_line_that_is_no_event_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "events.jsonl"
     path.write_bytes(text.encode(errors="surrogateescape"))
-    assert read_events(path) == (None, "events.jsonl: line 1 is no event")
+    assert read_events(path) == (None, "events.jsonl: line 1 is not an event")
 
 
 def test_a_fifo_and_a_folder_do_not_block(tmp_path: Path) -> None:

@@ -7,30 +7,35 @@ from msgspec import structs
 
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
-    client_benchmark,
+    official_client_benchmark,
 )
 from mlperf_suite.features.endpoints.official_client_results.result_files import (
-    ClientConfig,
     Distribution,
+    OfficialClientConfig,
     ResultSummary,
 )
-from mlperf_suite.features.endpoints.rules.client_rules import ClientFacts, rules_of_a_run
+from mlperf_suite.features.endpoints.rules.official_client_rules import (
+    OfficialClientFacts,
+    rules_of_a_run,
+)
 
 
-def facts(p90_ms: float | None, *, smoke: bool, estimate_ms: float | None = None) -> ClientFacts:
-    benchmark = client_benchmark("llama3.1-8b", "Server")
+def facts(
+    p90_ms: float | None, *, smoke: bool, estimate_ms: float | None = None
+) -> OfficialClientFacts:
+    benchmark = official_client_benchmark("llama3.1-8b", "Server")
     assert benchmark is not None
     ttft = Distribution(
         avg=1e6,
         percentiles={} if p90_ms is None else {"90.0": p90_ms * 1e6},
         early_stopping_percentiles={"99.0": None if estimate_ms is None else estimate_ms * 1e6},
     )
-    return ClientFacts(
+    return OfficialClientFacts(
         name="llama3.1-8b",
         scenario="Server",
         round=ROUNDS["v6.1"],
         benchmark=benchmark,
-        config=ClientConfig(),
+        config=OfficialClientConfig(),
         summary=ResultSummary(20, 20, 0, "complete", True, duration_ns=10**10, ttft=ttft),
         accuracy=None,
         problems=(),
@@ -51,7 +56,7 @@ def facts(p90_ms: float | None, *, smoke: bool, estimate_ms: float | None = None
         (facts(1_000, smoke=True, estimate_ms=2_001), "failed"),
     ],
 )
-def test_a_smoke_run_keeps_to_ten_times_the_limit(run: ClientFacts, status: str) -> None:
+def test_a_smoke_run_keeps_to_ten_times_the_limit(run: OfficialClientFacts, status: str) -> None:
     rule = next(rule for rule in rules_of_a_run() if rule.name == "client_ttft_limit")
     verdict = rule.judge(run)
     assert verdict.status == status, verdict

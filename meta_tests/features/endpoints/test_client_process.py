@@ -16,20 +16,23 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from meta_tests.client_stand_in import JOB, write_client
+from meta_tests.official_client_stand_in import JOB, write_client
 from meta_tests.suite_runs import ROOT, still_running
 from mlperf_suite.datasets.media import MediaPrompt
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.endpoints.official_client import client_process
-from mlperf_suite.features.endpoints.official_client.client_job import ClientData
+from mlperf_suite.features.endpoints.official_client.client_job import OfficialClientData
 from mlperf_suite.features.endpoints.official_client.client_process import (
-    ClientProgress,
-    ClientRunError,
+    OfficialClientProgress,
+    OfficialClientRunError,
     last_words,
     progress_in,
-    run_client,
+    run_official_client,
 )
-from mlperf_suite.features.endpoints.official_client.installation import KNOWN_COMMIT, find_client
+from mlperf_suite.features.endpoints.official_client.installation import (
+    KNOWN_COMMIT,
+    find_official_client,
+)
 from mlperf_suite.features.multimodal.product_prompts import ProductPrompt
 from mlperf_suite.features.multimodal.qwen3_vl import load_products
 
@@ -41,20 +44,20 @@ def processes_of(folder: Path) -> list[psutil.Process]:
 
 
 def test_the_files_of_a_run_lie_beside_what_was_asked_and_printed(tmp_path: Path) -> None:
-    progress: list[ClientProgress] = []
+    progress: list[OfficialClientProgress] = []
     folder, client = tmp_path / "run", write_client(tmp_path)
-    report = run_client(client, JOB, folder, on_progress=progress.append)
+    report = run_official_client(client, JOB, folder, on_progress=progress.append)
     assert (report / "performance" / "result_summary.json").is_file()
     assert report.parent == folder
     words = (folder / "arguments").read_text()
     assert words == f"benchmark from-config --mode perf --config {folder / 'client.yaml'}"
     assert (folder / "environment").read_text() == "none", "the suite's packages"
-    assert progress[-1] == ClientProgress(20, 20, 1)
+    assert progress[-1] == OfficialClientProgress(20, 20, 1)
     (data,) = json.loads((folder / "client.yaml").read_text())["datasets"]
     rows = [json.loads(line) for line in Path(data["path"]).read_text().splitlines()]
     assert rows == [{"input_tokens": [1, 2]}, {"input_tokens": [3]}]
-    with pytest.raises(ClientRunError, match="has files of another run"):
-        run_client(client, JOB, folder)
+    with pytest.raises(OfficialClientRunError, match="has files of another run"):
+        run_official_client(client, JOB, folder)
 
 
 @pytest.mark.parametrize(
@@ -68,8 +71,8 @@ def test_the_files_of_a_run_lie_beside_what_was_asked_and_printed(tmp_path: Path
 def test_a_client_that_dies_is_quoted_in_one_line(
     tmp_path: Path, behaviour: str, words: str
 ) -> None:
-    with pytest.raises(ClientRunError, match=words.replace("(", r"\(")) as death:
-        run_client(write_client(tmp_path, behaviour), JOB, tmp_path / "run")
+    with pytest.raises(OfficialClientRunError, match=words.replace("(", r"\(")) as death:
+        run_official_client(write_client(tmp_path, behaviour), JOB, tmp_path / "run")
     assert "\n" not in str(death.value)
     assert (death.value.folder / "client.log").exists()
 
@@ -79,11 +82,11 @@ def test_a_full_disk_and_a_folder_that_cannot_be_written_are_named(
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=0))
     with pytest.raises(OSError, match="died with status 3; what it wrote is in") as full:
-        run_client(write_client(tmp_path, "dies"), JOB, tmp_path / "run")
+        run_official_client(write_client(tmp_path, "dies"), JOB, tmp_path / "run")
     assert (full.value.errno, full.value.filename) == (ENOSPC, str(tmp_path / "run"))
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file"):
-        run_client(write_client(tmp_path), JOB, tmp_path / "file" / "run")
+        run_official_client(write_client(tmp_path), JOB, tmp_path / "file" / "run")
 
 
 @pytest.mark.parametrize(
@@ -102,8 +105,8 @@ def test_a_client_that_prints_nothing_hangs_may_write_what_it_has_and_ends(
     monkeypatch.setattr(client_process, "time", SimpleNamespace(monotonic=monotonic))
     monkeypatch.setattr(client_process, "_END_S", 300.0)
     interrupt_s = 60.0 if behaviour == "interrupts" else 0.1
-    with pytest.raises(ClientRunError, match=words):
-        run_client(
+    with pytest.raises(OfficialClientRunError, match=words):
+        run_official_client(
             write_client(tmp_path, behaviour), JOB, folder, silence_s=600.0, interrupt_s=interrupt_s
         )
     if behaviour == "interrupts":
@@ -116,14 +119,15 @@ _CALLER = """
 import signal
 import sys
 from pathlib import Path
-from meta_tests.client_stand_in import JOB
+from meta_tests.official_client_stand_in import JOB
 from mlperf_suite.features.endpoints.official_client import client_process
-from mlperf_suite.features.endpoints.official_client.installation import find_client
+from mlperf_suite.features.endpoints.official_client.installation import find_official_client
 client_process._END_S = 300.0
 # Started in the background of a shell, it would inherit that Ctrl-C is ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 folder = Path(sys.argv[1])
-client_process.run_client(find_client(folder), JOB, folder / "run", interrupt_s=0.5)
+client = find_official_client(folder)
+client_process.run_official_client(client, JOB, folder / "run", interrupt_s=0.5)
 """
 
 
@@ -150,25 +154,25 @@ def await_truth(is_true: Callable[[], bool]) -> None:
 
 def test_a_client_that_is_missing_or_another_is_refused_in_a_line_or_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"not built in .*make endpoints-client CHECKOUT=DIR"):
-        find_client(tmp_path)
+        find_official_client(tmp_path)
     write_client(tmp_path, version="0.2.0")
     with pytest.raises(UsageError, match=r"is version 0.2.0, known is 0.1.0"):
-        find_client(tmp_path)
+        find_official_client(tmp_path)
     write_client(tmp_path, status=1)
     with pytest.raises(UsageError, match=r"does not start: 0\.1\.0"):
-        find_client(tmp_path)
+        find_official_client(tmp_path)
     write_client(tmp_path)
-    assert find_client(tmp_path).note == ""
+    assert find_official_client(tmp_path).note == ""
     write_client(tmp_path, commit="f" * 40)
-    note = find_client(tmp_path).note
+    note = find_official_client(tmp_path).note
     assert "commit ffffffff: this suite was tried with commit ea332753" in note
     assert f"tried={KNOWN_COMMIT}" in (ROOT / "scripts/set_up_endpoints_client.sh").read_text()
 
 
 def test_progress_and_last_words_are_read_of_what_was_printed() -> None:
-    assert progress_in("") == ClientProgress()
+    assert progress_in("") == OfficialClientProgress()
     bar = "a: 0%| | 0/80 [00:00<?, ?it/s]\ra: 1%| | 3/80 [00:05<, errors=2]"
-    assert progress_in(bar) == ClientProgress(3, 80, 2)
+    assert progress_in(bar) == OfficialClientProgress(3, 80, 2)
     assert last_words("") == ""
     assert last_words("a\nb\n\x1b[31mc\n") == "b | ?[31mc"
     assert last_words("t - m - ERROR - first\nt - m - ERROR - second\nPartial results") == "second"
@@ -179,7 +183,9 @@ def test_a_prompt_with_a_picture_is_written_as_its_messages() -> None:
     prompt = ProductPrompt("v6.1")
     assert sample.media is not None
     messages = partial(prompt._messages, sample)
-    data = ClientData(prompts=[MediaPrompt([1, 2], sample.media, messages)], references=["a"])
+    data = OfficialClientData(
+        prompts=[MediaPrompt([1, 2], sample.media, messages)], references=["a"]
+    )
     (line,) = data.lines()
     row = json.loads(line)
     assert set(row) == {"system", "prompt", "reference"}

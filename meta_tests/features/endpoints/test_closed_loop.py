@@ -10,9 +10,9 @@ from meta_tests.stand_in import Delays, SlotsEngine, StandInEngine
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.errors import EngineDiedError
 from mlperf_suite.features.endpoints.curve.closed_loop import (
-    Enough,
     LoopTimes,
     Prompt,
+    StopCondition,
     hold_concurrency,
 )
 
@@ -23,11 +23,11 @@ def prompts() -> Iterator[Prompt]:
     return (([number], "") for number in itertools.count())
 
 
-def after(count: int) -> Enough:
+def after(count: int) -> StopCondition:
     return lambda times, now_s: len(times.issued_s) >= count
 
 
-def loop(engine: StandInEngine, concurrency: int, enough: Enough) -> LoopTimes:
+def loop(engine: StandInEngine, concurrency: int, enough: StopCondition) -> LoopTimes:
     try:
         return hold_concurrency(engine, prompts(), GENERATION, concurrency, enough)
     finally:
@@ -60,7 +60,7 @@ def test_a_request_that_fails_ends_the_loop_with_its_reason() -> None:
 
 def test_an_engine_that_dies_raises() -> None:
     engine = StandInEngine(Delays(0.001, 0.001), lambda prompt: [1, 2], fail_after=9)
-    with pytest.raises(EngineDiedError, match="as it was told to"):
+    with pytest.raises(EngineDiedError, match="as configured"):
         loop(engine, 3, after(1000))
 
 

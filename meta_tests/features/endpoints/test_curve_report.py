@@ -9,8 +9,8 @@ import pytest
 from meta_tests.curves import made_curve
 from meta_tests.reports.outputs import HOSTILE, markdown_rows, reports_of
 from mlperf_suite.features.endpoints.curve.curve_figures import (
+    NO_ENDPOINTS_RESULT,
     PART,
-    REHEARSAL,
     CurveFigures,
     CurvePoint,
 )
@@ -42,14 +42,14 @@ def test_the_report_has_each_point_with_its_outcome_and_reason() -> None:
     assert rows["512"][2::6] == ["over-saturated", "TTFT grew from 0.4 s to 9 s in 20 s"]
     assert rows["1,024"][2] == "not run"
     assert rows["64"][:3] == ["64", "high", "measured"] and "[" in rows["64"][3]
-    assert f"{REHEARSAL[1:]}." in text and "7 of 10 points" in text
+    assert f"{NO_ENDPOINTS_RESULT}." in text and "7 of 10 points" in text
 
 
 def test_the_terminal_says_the_highest_point_and_the_knee() -> None:
     lines = list(closing_lines(summary_of(CURVE), Path("run")))
     text = " ".join(line.text for line in lines)
     assert "7 of 7 points; highest 8,7" in text and "at concurrency 256" in text
-    assert "C_max 256; knee 5," in text and "(95%: 64 to 128)" in text and REHEARSAL in text
+    assert "C_max 256; knee 5," in text and "(95%: 64 to 128)" in text
     assert all(len(line.text) <= COLUMNS for line in lines)
 
 

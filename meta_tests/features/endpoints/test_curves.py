@@ -30,7 +30,7 @@ from mlperf_suite.errors import RunError
 from mlperf_suite.features.endpoints.curve import official_points
 from mlperf_suite.features.endpoints.curve.curve_accuracy import CurveAccuracy
 from mlperf_suite.features.endpoints.curve.curve_figures import (
-    REHEARSAL,
+    NO_ENDPOINTS_RESULT,
     CurveFigures,
     CurvePoint,
     PointAccuracy,
@@ -45,13 +45,13 @@ from mlperf_suite.features.endpoints.official_client.client_answers import (
 )
 from mlperf_suite.features.endpoints.official_client.client_job import (
     ACCURACY_DATA,
-    ClientData,
-    ClientJob,
+    OfficialClientData,
+    OfficialClientJob,
 )
-from mlperf_suite.features.endpoints.official_client.client_process import ClientRunError
-from mlperf_suite.features.endpoints.official_client.installation import ClientInstallation
+from mlperf_suite.features.endpoints.official_client.client_process import OfficialClientRunError
+from mlperf_suite.features.endpoints.official_client.installation import OfficialClientInstallation
 from mlperf_suite.features.endpoints.official_client_results.sent_prompts import SentPrompts
-from mlperf_suite.features.servers.client_requests import TextCodec
+from mlperf_suite.features.servers.http_requests import TextCodec
 from mlperf_suite.features.servers.server_metrics import RUNNING
 from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.results.schema import Summary
@@ -143,9 +143,9 @@ def test_a_curve_has_its_c_max_and_a_score(make: Make, lines: list[str], scored:
     assert curve.rehearsal and curve.cohort == "2026-10-C1"
     assert {1, 2, 4} <= set(outcomes(curve))
     summary = summary_of(session)
-    assert summary.meta.status == "complete" and REHEARSAL in summary.no_result
+    assert summary.meta.status == "complete" and NO_ENDPOINTS_RESULT in summary.no_result
     assert (summary.meta.benchmark, summary.meta.scenario) == (LLAMA, "Curve")
-    assert REHEARSAL in (session.folder / "report.html").read_text()
+    assert NO_ENDPOINTS_RESULT in (session.folder / "report.html").read_text()
     assert any(line.startswith("concurrency 4: ") for line in lines)
     # Accuracy is gated at one point: below a C_max of 33 there are no regions.
     assert scored == [curve.c_max]
@@ -321,13 +321,15 @@ def event_of(number: int, kind: str, at_s: float, text: object = None) -> dict[s
     return {**event, "timestamp_ns": int(at_s * 1e9), **data}
 
 
-def client_of(monkeypatch: MonkeyPatch, jobs: list[ClientJob], state: Callable[[int], str]) -> None:
+def client_of(
+    monkeypatch: MonkeyPatch, jobs: list[OfficialClientJob], state: Callable[[int], str]
+) -> None:
     """A client that answers each request in 10 ms, four at once; `state` of a concurrency's run."""
 
-    def run(client: object, job: ClientJob, folder: Path, **options: object) -> Path:
+    def run(client: object, job: OfficialClientJob, folder: Path, **options: object) -> Path:
         # Prompts are read once.
         prompts = [tuple(prompt) for prompt in job.performance.prompts]
-        jobs.append(replace(job, performance=ClientData(prompts=prompts)))
+        jobs.append(replace(job, performance=OfficialClientData(prompts=prompts)))
         concurrency, requests = job.load.concurrency, job.load.requests
         assert concurrency is not None and requests is not None
         tpot_ns = 1e6 * max(1.0, concurrency / 4)
@@ -347,7 +349,7 @@ def client_of(monkeypatch: MonkeyPatch, jobs: list[ClientJob], state: Callable[[
         (folder / "client.log").write_text("what it printed")
         file.write_text(json.dumps(content))
         if state(concurrency) == "dies":
-            raise ClientRunError("inference-endpoint died with status 3: no memory", folder)
+            raise OfficialClientRunError("inference-endpoint died with status 3: no memory", folder)
         if state(concurrency) == "full disk":
             raise OSError(ENOSPC, "no space left, inference-endpoint died", str(folder))
         if state(concurrency) == "Ctrl-C":
@@ -358,12 +360,14 @@ def client_of(monkeypatch: MonkeyPatch, jobs: list[ClientJob], state: Callable[[
             write_events(folder / "report", ACCURACY_DATA, answers)
         return folder / "report"
 
-    installation = ClientInstallation(Path("client"), "0.1.0", "ea332753")
-    for room in ("curve.curves", "client_kind"):
+    installation = OfficialClientInstallation(Path("client"), "0.1.0", "ea332753")
+    for room in ("curve.curves", "official_client_kind"):
         monkeypatch.setattr(
-            f"mlperf_suite.features.endpoints.{room}.find_client", lambda: installation
+            f"mlperf_suite.features.endpoints.{room}.find_official_client", lambda: installation
         )
-    monkeypatch.setattr("mlperf_suite.features.endpoints.curve.official_points.run_client", run)
+    monkeypatch.setattr(
+        "mlperf_suite.features.endpoints.curve.official_points.run_official_client", run
+    )
     monkeypatch.setattr(
         "mlperf_suite.features.servers.server_facts.check_reachable", lambda config: None
     )
@@ -372,8 +376,8 @@ def client_of(monkeypatch: MonkeyPatch, jobs: list[ClientJob], state: Callable[[
 OFFICIAL: dict[str, Any] = {"endpoint": ["http://127.0.0.1:1"], "client": "inference-endpoint"}
 
 
-def test_points_of_the_real_client_are_no_rehearsal(make: Make, monkeypatch: MonkeyPatch) -> None:
-    jobs: list[ClientJob] = []
+def test_points_of_the_real_client_can_be_a_result(make: Make, monkeypatch: MonkeyPatch) -> None:
+    jobs: list[OfficialClientJob] = []
     client_of(monkeypatch, jobs, lambda concurrency: "complete")
     session = made(make, Endpoint, **OFFICIAL)
     curve = curve_in(session)
@@ -395,7 +399,7 @@ def test_points_of_the_real_client_are_no_rehearsal(make: Make, monkeypatch: Mon
 
 def test_official_points_have_the_servers_own_view(make: Make, monkeypatch: MonkeyPatch) -> None:
     client_of(monkeypatch, [], lambda concurrency: "complete")
-    points_of, run = Curves.official_points, vars(official_points)["run_client"]
+    points_of, run = Curves.official_points, vars(official_points)["run_official_client"]
     reads = threading.Semaphore(0)
 
     def read() -> dict[str, float]:
@@ -413,7 +417,7 @@ def test_official_points_have_the_servers_own_view(make: Make, monkeypatch: Monk
         return replace(points_of(self, result), readers=[read])  # type: ignore[type-var]
 
     monkeypatch.setattr(Curves, "official_points", read_points)
-    monkeypatch.setattr(official_points, "run_client", slow)
+    monkeypatch.setattr(official_points, "run_official_client", slow)
     monkeypatch.setattr("mlperf_suite.features.servers.server_metrics._EVERY_S", 0.01)
     curve = curve_in(made(make, Endpoint, **OFFICIAL))
     assert {p.servers[0].running_mean for p in curve.measured} == {2.5}
@@ -421,7 +425,7 @@ def test_official_points_have_the_servers_own_view(make: Make, monkeypatch: Monk
 
 def test_the_official_client_answers_accuracy_data(make: Make, monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr(CurveAccuracy, "of_point", SCORES)
-    jobs: list[ClientJob] = []
+    jobs: list[OfficialClientJob] = []
     client_of(monkeypatch, jobs, lambda concurrency: "complete")
     session = made(make, Endpoint, total_sample_count="6", **OFFICIAL)
     curve = curve_in(session)
@@ -477,7 +481,7 @@ def test_what_ends_an_official_curve(make: Make, monkeypatch: MonkeyPatch, state
     # No more is tried: each point would fail alike, and the curve would count as ended.
     assert outcomes(curve_in(first)) == {1: "measured", 2: "measured"}
     assert summary_of(first).meta.status == "failed"
-    jobs: list[ClientJob] = []
+    jobs: list[OfficialClientJob] = []
     client_of(monkeypatch, jobs, lambda concurrency: "complete")
     second = made(make, Endpoint, **OFFICIAL)
     assert {1, 2}.isdisjoint(job.load.concurrency for job in jobs)

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from meta_tests.made_client import write_client_submission
+from meta_tests.made_official_client import write_client_submission
 from meta_tests.made_package import as_agentic, write_package
 from meta_tests.tampering.package_breaks import BREAKS, CURVE, PackageBreak
 from mlperf_suite.features.endpoints.judging.packages import judge_package

@@ -10,9 +10,11 @@ from tokenizers.models import BPE
 
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.prompts import load_tokenizer
-from mlperf_suite.features.endpoints.judging.client_submissions import events_of
+from mlperf_suite.features.endpoints.judging.official_client_submissions import events_of
 from mlperf_suite.features.endpoints.official_client_results.client_events import RunEvents
-from mlperf_suite.features.endpoints.official_client_results.result_files import ClientConfig
+from mlperf_suite.features.endpoints.official_client_results.result_files import (
+    OfficialClientConfig,
+)
 
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which day?"}]
 CALL = {"id": "1", "type": "function", "function": {"name": "day", "arguments": '{"at": 3}'}}
@@ -49,7 +51,9 @@ def events_in(
     ]
     (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
     model = model or folder
-    read = events_of(folder, ClientConfig(model_params={"name": f"made/{model.name}"}), model)
+    read = events_of(
+        folder, OfficialClientConfig(model_params={"name": f"made/{model.name}"}), model
+    )
     assert isinstance(read, RunEvents)
     return read
 

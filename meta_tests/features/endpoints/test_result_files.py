@@ -9,7 +9,7 @@ import pytest
 from mlperf_suite.features.endpoints.official_client_results.package_files import PointFile
 from mlperf_suite.features.endpoints.official_client_results.result_files import (
     AccuracyResults,
-    ClientConfig,
+    OfficialClientConfig,
     ResultSummary,
     earlier_scores,
     read_as,
@@ -98,17 +98,17 @@ def test_what_is_no_file_gives_one_line(tmp_path: Path) -> None:
     "content", [None, "online", {"type": 3}, {"settings": {"runtime": {"min_duration_ms": ""}}}]
 )
 def test_a_configuration_that_is_none_gives_one_line(content: Any) -> None:
-    config, problem = read_as(content, ClientConfig, "config.yaml")
+    config, problem = read_as(content, OfficialClientConfig, "config.yaml")
     assert config is None
     assert problem.startswith("config.yaml: ")
 
 
 def test_a_configuration_may_have_what_is_not_known_but_no_half_character() -> None:
     config, problem = read_as(
-        {"type": "online", "settings": {"client": {}}}, ClientConfig, "config.yaml"
+        {"type": "online", "settings": {"client": {}}}, OfficialClientConfig, "config.yaml"
     )
     assert (config is not None, problem) == (True, "")
-    for kind in (ClientConfig, PointFile):
+    for kind in (OfficialClientConfig, PointFile):
         made = {"\ud800": 1, "type": "\ud800", "settings": {"\ud800": 1}}
         content, problem = read_as(made, kind, "file")
         assert content is None

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import convert, structs
 
-from meta_tests.made_client import client_series
+from meta_tests.made_official_client import client_series
 from mlperf_suite.features.endpoints.official_client_results.result_files import Distribution
 from mlperf_suite.features.endpoints.official_client_results.series import (
     SEED_SETS,

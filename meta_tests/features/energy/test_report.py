@@ -14,11 +14,11 @@ from mlperf_suite.energy import (
     NVML_LABEL,
     RAPL_LABEL,
     SIMULATED_LABEL,
-    Absent,
     Counter,
     Meters,
     Recording,
     Series,
+    UnmeteredDevice,
 )
 from mlperf_suite.features.energy.energy_figures import (
     COST,
@@ -189,7 +189,7 @@ def test_a_gpu_that_disappears_leaves_the_gpus_unmeasured_and_the_cpus_measured(
 
 
 def test_what_is_absent_is_told_beside_what_is_there() -> None:
-    absent = Absent("CPU", RAPL_LABEL, "no RAPL")
+    absent = UnmeteredDevice("CPU", RAPL_LABEL, "no RAPL")
     series = read(GPU[0], *[100.0] * 6)
     recording = Recording((series,), hangs=True)
     energy, _ = energy_figures(Meters((GPU[0],)), recording, SPAN, 10, {})

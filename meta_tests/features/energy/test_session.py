@@ -12,7 +12,7 @@ import pytest
 from pytest import MonkeyPatch
 
 from meta_tests.stand_in import Delays, StandInEngine
-from mlperf_suite.energy import NVML_LABEL, Absent, Counter, Meters
+from mlperf_suite.energy import NVML_LABEL, Counter, Meters, UnmeteredDevice
 from mlperf_suite.engines.protocol import Engine, EngineDescription, Request
 from mlperf_suite.features.energy import session as energy
 from mlperf_suite.features.energy.energy_figures import (
@@ -28,10 +28,10 @@ from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.runner import LoadRun
 from mlperf_suite.loadgen.timeline import read_timeline
+from mlperf_suite.session.executor import Session
 from mlperf_suite.session.plan import plan_session
 from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import Selection, Step
-from mlperf_suite.session.suite import Session
 from mlperf_suite.settings import resolve_settings
 
 LLAMA = "llama3.1-8b"
@@ -213,7 +213,7 @@ def test_meters_that_are_none(metered: Metered, tmp_path: Path, monkeypatch: Mon
         patch.setattr("mlperf_suite.energy.MeterReader.start", no_thread)
         figures = metered(lambda *_: Meters((counter(),)))
     assert figures is not None and "can't start new thread" in figures.kinds[0].why
-    absent = Meters(absent=(Absent("CPU", "label", "no RAPL"),))
+    absent = Meters(absent=(UnmeteredDevice("CPU", "label", "no RAPL"),))
     figures = metered(lambda *_: absent)
     assert figures is not None and figures.kinds[0].why == "no RAPL"
     assert metered(lambda *_: Meters()) is None

@@ -37,7 +37,7 @@ SUMMARIES: dict[str, Forgery] = {
     "a warning in the detail log": more_lines(line("warning_generic_message", "x", warning=True)),
     "no percentiles": words(r"^[\d.]+(th)? percentile latency.*\n", ""),
     "a sentence that says NO": words(r"^(Min queries satisfied) : Yes", r"\1 : NO"),
-    "a figure that is no number": words(COMPLETED, r"\1 nan"),
+    "a figure that is not a number": words(COMPLETED, r"\1 nan"),
 }
 
 P99, P999 = (TTFT.percentile.format(p) for p in ("99.00", "99.90"))

@@ -137,9 +137,9 @@ class TestOneEngine:
             assert replica.ttft_ms["p99"] >= 5 and replica.tpot_ms["p99"] > 0
         assert run.tail_s is not None
         assert sum(replica.samples for replica in engine.take_replicas_run().replicas) == 0
-        assert trace.marks is not None
-        assert sorted(trace.marks.tags) == list(range(300))
-        for ends in zip(*trace.marks.times_s, strict=True):
+        assert trace.timestamps is not None
+        assert sorted(trace.timestamps.tags) == list(range(300))
+        for ends in zip(*trace.timestamps.times_s, strict=True):
             assert list(ends) == sorted(ends)
 
     def test_each_request_is_scored_once_by_whichever_replica(self, engine: ReplicaEngine) -> None:

@@ -12,7 +12,7 @@ from pytest import MonkeyPatch
 from meta_tests.fake_nvml import gpu, install
 from meta_tests.features.replicas.nodes import energy_of, labels, watts
 from meta_tests.servers.replica_stand_in import CPU_WATTS, GPU_WATTS, simulated_meters
-from mlperf_suite.energy import GPU, NVML_LABEL, RAPL_LABEL, Absent, Meters, Recording
+from mlperf_suite.energy import GPU, NVML_LABEL, RAPL_LABEL, Meters, Recording, UnmeteredDevice
 from mlperf_suite.errors import EngineError
 from mlperf_suite.features.replicas.nodes import Metered, OwnMeters, meters_of, own_meters
 from mlperf_suite.features.replicas.placement import Node, ReplicaSlot
@@ -86,7 +86,7 @@ def test_a_node_that_cannot_meter_a_kind_leaves_it_unmeasured(tmp_path: Path) ->
 
     whole, second = simulated_meters(1, "x"), simulated_meters(1, "y")
     gpu_counter, cpu = second.counters
-    without = Meters((cpu,), (Absent(GPU, NVML_LABEL, "no driver"),))
+    without = Meters((cpu,), (UnmeteredDevice(GPU, NVML_LABEL, "no driver"),))
     broken = replace(second, counters=(replace(gpu_counter, read=lost), cpu))
     for meters, why in (
         (without, "node node-1 (10.0.0.1): no driver"),

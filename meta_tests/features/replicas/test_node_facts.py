@@ -9,12 +9,12 @@ import psutil
 import mlperf_suite
 from meta_tests.engines.model_folder import SIZE, model
 from mlperf_suite.engines.model_files import model_files_sha256
-from mlperf_suite.features.replicas.nodes import look_around, suite_version
+from mlperf_suite.features.replicas.nodes import node_facts, suite_version
 
 
 def test_a_node_tells_of_its_cores_versions_and_model(tmp_path: Path) -> None:
     folder = str(model(tmp_path / "model"))
-    facts = look_around(folder)
+    facts = node_facts(folder)
     assert (facts.weights, facts.model) == (SIZE, model_files_sha256(folder))
     assert facts.cores
     assert facts.suite == suite_version()

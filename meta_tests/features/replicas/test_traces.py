@@ -34,7 +34,7 @@ def trace(
     ended_s: Sequence[float] = (),
     parts: Sequence[str] = PARTS,
 ) -> TraceReply:
-    """What a replica tells: each request's marks, a column for each part, and its steps."""
+    """What a replica tells: each request's timestamps, a column for each part, and its steps."""
     steps = {field.name: b"" for field in fields(Steps)}
     steps |= {
         "ended_s": array("d", ended_s).tobytes(),
@@ -73,20 +73,20 @@ def test_a_request_s_parts_are_its_replica_s_durations_and_the_rest_is_the_netwo
     answers.add(7, 70, handed=100.0, first=first, last=last)
     # By a clock that is elsewhere.
     reply = trace([7], [5000.0], [[5000.0 + end] for end in own])
-    marks = merged({0: (reply, 12.0)}, answers).marks
-    assert marks is not None
-    assert marks.parts == (HELD, NETWORK, QUEUE, PREFILL, DECODE)
-    assert (list(marks.tags), list(marks.preempted)) == ([70], [2])
-    assert [column[0] for column in marks.times_s] == pytest.approx(ends)
+    timestamps = merged({0: (reply, 12.0)}, answers).timestamps
+    assert timestamps is not None
+    assert timestamps.parts == (HELD, NETWORK, QUEUE, PREFILL, DECODE)
+    assert (list(timestamps.tags), list(timestamps.preempted)) == ([70], [2])
+    assert [column[0] for column in timestamps.times_s] == pytest.approx(ends)
 
 
 def test_an_engine_that_tells_of_no_request_leaves_two_parts() -> None:
     answers = AnswerTimes()
     answers.add(1, 10, 1.0, 2.0, 3.0)
-    marks = merged({0: (trace(parts=[]), 0.0)}, answers).marks
-    assert marks is not None
-    assert marks.parts == (HELD, FIRST_TOKEN, LATER_TOKENS)
-    assert [column[0] for column in marks.times_s] == [1.0, 2.0, 3.0]
+    timestamps = merged({0: (trace(parts=[]), 0.0)}, answers).timestamps
+    assert timestamps is not None
+    assert timestamps.parts == (HELD, FIRST_TOKEN, LATER_TOKENS)
+    assert [column[0] for column in timestamps.times_s] == [1.0, 2.0, 3.0]
 
 
 def test_steps_are_in_order_of_time_and_carry_their_replica_s_number() -> None:
@@ -104,8 +104,8 @@ def test_steps_are_in_order_of_time_and_carry_their_replica_s_number() -> None:
 def test_parts_follow_each_other_and_none_is_negative(
     requests: list[tuple[float, float, float, float, float, bool]], clock: float
 ) -> None:
-    """Whatever clocks and networks do: each request's marks go up, from when it was handed over to
-    when it was done."""
+    """Whatever clocks and networks do: each request's timestamps go up, from when it was handed
+    over to when it was done."""
     answers, columns = AnswerTimes(), list[tuple[float, ...]]()
     for number, (*durations, delay, streams) in enumerate(requests):
         ends = tuple(accumulate(durations))
@@ -115,9 +115,9 @@ def test_parts_follow_each_other_and_none_is_negative(
     reply = trace(
         range(len(requests)), [clock] * len(requests), list(zip(*columns, strict=True)) or [()] * 4
     )
-    marks = merged({0: (reply, 0.0)}, answers).marks
-    assert marks is not None
-    for row, ends in enumerate(zip(*marks.times_s, strict=True)):
+    timestamps = merged({0: (reply, 0.0)}, answers).timestamps
+    assert timestamps is not None
+    for row, ends in enumerate(zip(*timestamps.times_s, strict=True)):
         assert ends[0] == 50.0
         assert ends[-1] == answers.times_s[-1][row]
         assert not any(map(math.isnan, ends))

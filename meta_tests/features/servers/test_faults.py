@@ -1,6 +1,6 @@
 """What a server can do wrong, at a real socket: each ends in one line that names the server.
 
-What each fault is called is told without a server (`test_client_requests.py`).
+What each fault is called is told without a server (`test_http_requests.py`).
 """
 
 import json
@@ -56,7 +56,7 @@ GUARD_S = 120.0
 """What is silent for so long is not waited for: the clock of its last sign is moved."""
 GENERATION = Generation(max_new_tokens=ANSWER)
 LOST = {
-    "status-500": "answered with status 500: the stand-in server refuses, as it was told to",
+    "status-500": "answered with status 500: the stand-in server refuses, as configured",
     "dies": "(closed the connection|refused the connection|cannot be reached)",
 }
 """By fault, what is said of the first answer that is lost."""

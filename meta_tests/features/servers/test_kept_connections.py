@@ -24,9 +24,9 @@ from mlperf_suite.features.chats.agent_sessions import RecordedTurn
 from mlperf_suite.features.chats.chat import ChatRequest
 from mlperf_suite.features.chats.chat_client import ChatClient, ChatTurn
 from mlperf_suite.features.servers.adapters import ADAPTERS
-from mlperf_suite.features.servers.client_requests import ClientState, GenerationRequest
 from mlperf_suite.features.servers.config import parse_endpoint
 from mlperf_suite.features.servers.connection import Connection, Pool
+from mlperf_suite.features.servers.http_requests import GenerationRequest, HttpWorkerState
 
 GUARD_S = 120.0
 PIECE = b'{"model": "m", "choices": [{"token_ids": [5], "text": "a", "finish_reason": "stop"}]}'
@@ -101,7 +101,9 @@ class Requests:
         worker_config = WorkerConfig([place], "vllm", "m", *terms)
         self.pool = Pool(place, b"", connections, None)
         self.told: dict[int, Any] = {}
-        self._shared = ClientState(worker_config, ADAPTERS["vllm"], None, [self.pool], self._tell)
+        self._shared = HttpWorkerState(
+            worker_config, ADAPTERS["vllm"], None, [self.pool], self._tell
+        )
 
     def _tell(self, message: Any) -> None:
         self.told[message.number] = message

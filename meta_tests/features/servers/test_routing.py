@@ -145,10 +145,10 @@ def parts_of(server: StandIn) -> tuple[tuple[str, ...], list[list[float]]]:
         engine.take_trace()
         began = time.monotonic()
         one_by_one(engine, 4, left=4)
-        marks = engine.take_trace().marks
+        marks = engine.take_trace().timestamps
         assert marks is not None
         assert len(marks.tags) == 4
-        assert not engine.take_trace().marks.tags  # type: ignore[union-attr]
+        assert not engine.take_trace().timestamps.tags  # type: ignore[union-attr]
     rows = list(zip(*marks.times_s, strict=True))
     assert all(began <= row[0] and list(row) == sorted(row) for row in rows)
     return marks.parts, [[b - a for a, b in pairwise(row)] for row in rows]

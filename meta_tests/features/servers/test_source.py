@@ -18,11 +18,11 @@ from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.session import engines
 from mlperf_suite.session.engine_source import EngineRequest
 from mlperf_suite.session.engines import load_engine
+from mlperf_suite.session.executor import Session
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import plan_session
 from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import Selection
-from mlperf_suite.session.suite import Session
 from mlperf_suite.settings import Settings, resolve_settings
 
 URL = "http://host:8000"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_tests.features.servers.client_requests import STREAMED, piece, shared_of, under_way
+from meta_tests.features.servers.http_requests import STREAMED, piece, shared_of, under_way
 from meta_tests.made_runs import MadeRun, remote_run, stream_figures
 from meta_tests.tampering.rule_breaks import verdict_on
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B

@@ -22,13 +22,13 @@ from meta_tests.made_curve import (
 )
 from meta_tests.made_package import client_point_config
 from mlperf_suite.features.endpoints.curve.curve_figures import (
+    NO_ENDPOINTS_RESULT,
     PART,
-    REHEARSAL,
     CurveFigures,
     CurvePoint,
 )
 from mlperf_suite.features.endpoints.official_client_results.series import SERIES_MODELS
-from mlperf_suite.features.submission.client_points import read_points
+from mlperf_suite.features.submission.official_client_points import read_points
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import Summary
@@ -163,7 +163,7 @@ def test_each_missing_fact_is_named(tmp_path: Path, curve: Path, capsys: Capture
         assert re.search(rf"submission.toml lacks .*\b{name}\b", refusal), line
 
 
-def test_of_the_suites_own_curve_a_rehearsal_is_refused_and_its_search_left_out(
+def test_of_the_suites_own_curve_points_are_refused_and_its_search_left_out(
     tmp_path: Path, capsys: Capture
 ) -> None:
     curve = write_curve(tmp_path)
@@ -172,7 +172,7 @@ def test_of_the_suites_own_curve_a_rehearsal_is_refused_and_its_search_left_out(
     write_json(curve / "summary.json", summary.as_json())
     assert build(tmp_path) == 2
     refusal, outcome = capsys.readouterr().err.splitlines()
-    assert refusal.startswith(f"refused: {curve}: {REHEARSAL}")
+    assert refusal.startswith(f"refused: {curve}: {NO_ENDPOINTS_RESULT}")
     assert outcome.startswith("no package was written")
     points = [CurvePoint(int(p.name[1:]), "measured", folder=p.name) for p in curve.glob("c*")]
     shutil.copytree(curve / "c64", curve / "search" / "c64")
@@ -203,7 +203,7 @@ def test_a_second_curve_joins_the_package(tmp_path: Path, capsys: Capture) -> No
     assert "an earlier curve of Box_of_eight has another one" in capsys.readouterr().err
     path.write_text(path.read_text().replace("Someone", "Another"))
     assert build(tmp_path) == 2
-    assert "is no package of" in capsys.readouterr().err
+    assert "is not a package of" in capsys.readouterr().err
     assert sorted((p, p.stat().st_mtime) for p in package.rglob("*")) == before
 
 

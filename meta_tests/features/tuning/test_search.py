@@ -292,7 +292,7 @@ def test_vllm_refuses_more_sequences_than_tokens_and_more_ranks_than_gpus() -> N
         ("[[when]]\nseqs = [16]", "needs only = "),
         ('[[when]]\nonly = "speed >= 3"', "speed is not searched"),
         ('[[when]]\nspeed = [1]\nonly = "seqs >= 3"', "speed is not searched"),
-        ('[[when]]\nseqs = [17]\nonly = "tokens >= 3"', "seqs = 17 is no choice"),
+        ('[[when]]\nseqs = [17]\nonly = "tokens >= 3"', "seqs = 17 is not a choice"),
         ('[[when]]\nonly = "tokens >= elsewhere"', "elsewhere is not a name of the space or a"),
         ('[[when]]\nonly = "tokens in 32"', "32 is not a list in JSON"),
         ('[[when]]\nonly = "tokens in [32]"', "leaves out the default settings"),

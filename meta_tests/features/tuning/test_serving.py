@@ -64,7 +64,7 @@ def asked(monkeypatch: MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(serving, "run_trial", run_trial)
     monkeypatch.setattr(serving, "_CHILDREN_S", 0.3)
-    monkeypatch.setattr(serving, "_LOOK_S", 0.1)
+    monkeypatch.setattr(serving, "_POLL_S", 0.1)
     return options
 
 

@@ -20,11 +20,11 @@ from meta_tests.suite_runs import ROOT
 from mlperf_suite.__main__ import main
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.tuning import tune
-from mlperf_suite.features.tuning.answer import commands_of
 from mlperf_suite.features.tuning.command import TARGET_NAMES
 from mlperf_suite.features.tuning.space import Settings, Space, Trial, space_of
 from mlperf_suite.features.tuning.target import TARGETS, TuneTarget
 from mlperf_suite.features.tuning.trial_run import Command, EarlyEndCheck, MeasuredTrial, Work
+from mlperf_suite.features.tuning.tuning_report import commands_of
 from mlperf_suite.features.tuning.tuning_request import TuningRequest
 from mlperf_suite.features.tuning.tuning_result import TuningResult
 

@@ -1,4 +1,4 @@
-"""Aggregates the independent runs of several nodes: what is summed, what is pooled, and its file.
+"""Aggregates the independent runs of several nodes: sums, pooled figures, and its file.
 
 Rates, samples and tokens are summed. Percentiles cannot be combined, so they are computed from all
 nodes' requests, the way LoadGen computes its own (`benchmarks.percentile`); each node is weighted
@@ -34,7 +34,7 @@ from mlperf_suite.features.aggregate.node_runs import (
     read_times,
     refusals,
 )
-from mlperf_suite.results.node_files import marks_of
+from mlperf_suite.results.node_files import labels_of
 from mlperf_suite.results.performance_figures import answered_share, issued_samples
 from mlperf_suite.results.schema import CONFIDENCE, Percentiles, PerformanceFigures
 from mlperf_suite.results.typed_json import read, written_fields
@@ -201,7 +201,7 @@ def aggregate_runs(
     meta, engine = first.summary.meta, first.config.engine
     return Aggregate(
         marks=tuple(
-            dict.fromkeys(mark for run in runs for mark in marks_of(run.summary, run.config))
+            dict.fromkeys(mark for run in runs for mark in labels_of(run.summary, run.config))
         ),
         rules=meta.rules,
         benchmark=in_words(meta.benchmark or ""),

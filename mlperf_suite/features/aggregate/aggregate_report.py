@@ -2,7 +2,7 @@
 
 Names, labels and reasons come from untrusted folders and are always treated as plain text.
 
-Also the aggregate as JSON: its own file, and the one that users of the node script parse.
+Also the aggregate as JSON: its own file, and the file that users of the node script parse.
 """
 
 from __future__ import annotations

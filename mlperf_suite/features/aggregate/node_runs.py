@@ -89,7 +89,7 @@ class NodeRun:
 
     @property
     def identity(self) -> Identity:
-        """What identifies the run, with what LoadGen's log says was made of its scenario."""
+        """The identity of the run, with what LoadGen's log says was made of its scenario."""
         identity = identity_of(self.config, self.summary)
         modes = [mode for mode in ("accuracy", "performance") if self.summary.run.has(mode)]
         values: dict[str, object] = {"runs made": ", ".join(modes)}
@@ -317,8 +317,8 @@ def notes_of(runs: Sequence[NodeRun]) -> list[str]:
             notes.append(f"Not alike in {name.replace('_', ' ')}: {words}.")
     if not all(isinstance(r.engine_settings.get(MODEL_FILES), str) for r in first_runs):
         notes.append(
-            "The model's files were not compared, since an engine does not tell of them: that the "
-            "nodes have the same weights is not proved."
+            "The model's files were not compared, since an engine does not report them: "
+            "the nodes may have different weights."
         )
     return notes
 

@@ -48,7 +48,7 @@ _CLOCKS_DIFFER = "PerfClock and system_clock differ by more than 1%"
 def speed(run: CachingFacts) -> Verdict:
     """One repeated sample is at most 10% faster than new samples (not an MLPerf rule).
 
-    Not judged where the noise leaves both possible: the interval is in what was found.
+    Not judged where the noise leaves both possible: the interval is in `found`.
     """
     pairs = run.caching.pairs
     interval = interval_of(pairs)

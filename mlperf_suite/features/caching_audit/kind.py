@@ -15,7 +15,7 @@ from mlperf_suite.session.run_kind import Maker, RunKind, Selection, Step
 
 if TYPE_CHECKING:
     from mlperf_suite.results.record import Result
-    from mlperf_suite.session.suite import SessionParts
+    from mlperf_suite.session.executor import SessionParts
     from mlperf_suite.session.timing.estimate import Estimator
 
 

@@ -12,13 +12,13 @@ from mlperf_suite.features.caching_audit.kind import CachingKey
 from mlperf_suite.plugin.cases import Case, parametrize, scenarios_of
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.outcomes import SessionRun
-from mlperf_suite.session.run_kind import NoCase
+from mlperf_suite.session.run_kind import OTHER_BENCHMARK, NoCase
 
 if TYPE_CHECKING:
-    from mlperf_suite.session.suite import Session
+    from mlperf_suite.session.executor import Session
     from mlperf_suite.settings import Settings
 
-_NO_AUDIT = NoCase(("test of CACHING", "tests of CACHING"), "of another benchmark")
+_NO_AUDIT = NoCase(("test of CACHING", "tests of CACHING"), OTHER_BENCHMARK)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -18,7 +18,7 @@ from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.engines.protocol import StreamFigures
 from mlperf_suite.features.chats.agent_sessions import RecordedSession, RecordedTurn
-from mlperf_suite.features.chats.bash_calls import likeness, programs_of
+from mlperf_suite.features.chats.bash_calls import programs_of, similarity
 from mlperf_suite.features.chats.chat import ChatRequest
 from mlperf_suite.features.chats.chat_client import ChatServer, ChatTurn
 from mlperf_suite.features.servers.streams import StreamAccount
@@ -131,7 +131,7 @@ def answered_turn(name: str, position: int, turn: RecordedTurn, asked: ChatTurn)
         latency_ms=_ms(asked.latency_s),
         finish_reason=asked.answer.finish_reason,
         count_mismatch=asked.count_mismatch(),
-        score=likeness(wanted, given) if wanted else None,
+        score=similarity(wanted, given) if wanted else None,
         resent=asked.resent,
         first_tokens=asked.first_tokens,
     )

@@ -149,7 +149,7 @@ def load_sessions(source: str, token: str | None = None) -> Samples:
 
 
 def _samples_of(sessions: Iterable[RecordedSession]) -> Iterator[Sample]:
-    """The input of a turn is what is new in it, its reference what the recorded model answered."""
+    """The input of a turn is its new messages, its reference what the recorded model answered."""
     for session in sessions:
         for place, turn in enumerate(session.turns):
             content: dict[str, Any] = {"messages": turn.messages, "delay_s": turn.delay_s}

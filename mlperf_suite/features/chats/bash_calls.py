@@ -84,15 +84,15 @@ def _programs(command: str) -> Iterator[str]:
                 break
 
 
-def likeness(expected: list[str], actual: list[str]) -> float:
+def similarity(expected: list[str], actual: list[str]) -> float:
     """Multiset intersection over union, from 0 to 1. `expected` is not empty."""
     wanted, given = Counter(expected), Counter(actual)
     return (wanted & given).total() / (wanted | given).total()
 
 
 class InlineScorer:
-    """The mean likeness of turns to the recorded ones. An answer's text, and a sample's reference,
-    are a message of the assistant as JSON."""
+    """The mean similarity of turns to the recorded ones. An answer's text, and a sample's
+    reference, are a message of the assistant as JSON."""
 
     name = INLINE
 
@@ -105,7 +105,7 @@ class InlineScorer:
         for answer in answers:
             wanted = programs_of(json.loads(answer.sample.reference).get("tool_calls"))
             given = programs_of(json.loads(answer.text).get("tool_calls"))
-            values.append(100 * likeness(wanted, given) if wanted else None)
+            values.append(100 * similarity(wanted, given) if wanted else None)
         counted = [value for value in values if value is not None]
         mean = statistics.fmean(counted) if counted else 0.0
         return Scores((Score(INLINE, round(mean, 4), "%"),), {INLINE: tuple(values)})

@@ -36,7 +36,7 @@ from mlperf_suite.features.servers.streams import Arrivals
 
 @dataclass(frozen=True, slots=True)
 class ChatTurn:
-    """One request and what came of it. Times in s: `ttft_s` until the first piece of content,
+    """One request and its outcome. Times in s: `ttft_s` until the first piece of content,
     reasoning or a tool call; `latency_s` until the end. `failure`: why there is no answer, else
     empty. `resent`: it was sent again on a new connection, because the server had closed the kept
     one; the times count from the first sending. `first_share`: what came with the first piece, as a
@@ -52,7 +52,7 @@ class ChatTurn:
 
     @property
     def tokens(self) -> int | None:
-        """Of the answer: those that came, else those that the server counts."""
+        """The answer's tokens: as received, else as the server counts."""
         return len(self.answer.token_ids) or self.answer.completion_tokens
 
     @property
@@ -68,7 +68,7 @@ class ChatTurn:
         return None if self.ttft_s is None else tpot(self.ttft_s, self.latency_s, self.tokens or 0)
 
     def count_mismatch(self) -> str:
-        """What is wrong with the server's count, if the tokens that came are another number."""
+        """The fault of the server's count, if the tokens that came are another number."""
         came, usage = len(self.answer.token_ids), self.answer.completion_tokens
         if not came or usage is None or came == usage:
             return ""

@@ -28,7 +28,7 @@ EMBEDDED_TEMPLATE = Path(__file__).with_name("embedded_chat.jinja")
 @dataclass(frozen=True, slots=True)
 class ChatMessages:
     """Recorded sessions, or questions by themselves. `template`: a file in place of the model's own
-    template; None for that. `tool_parser`, `reasoning_parser`: vLLM's names of what reads the
+    template; None for that. `tool_parser`, `reasoning_parser`: vLLM's names of the parsers of the
     model's answers; "" for none."""
 
     template: Path | None = None
@@ -36,7 +36,7 @@ class ChatMessages:
     reasoning_parser: str = ""
 
     def check(self, samples: Sequence[Sample]) -> None:
-        """Nothing: what was read are messages."""
+        """Nothing: the samples are messages already."""
 
     def encode(self, samples: Sequence[Sample], tokenizer: Any) -> list[list[int]]:
         """Each sample's prompt as token ids, in order. Raises UsageError as `tokens_of` does."""

@@ -28,7 +28,7 @@ _chat_rule = partial(rule, run_kind=CHATS)
 
 @dataclass(frozen=True, slots=True)
 class ChatFacts(Facts):
-    """What is known of a run of messages; None for what is not.
+    """The facts of a run of messages; None if unknown.
 
     `sent`: by name, what each request said of temperature, seed, max_tokens and concurrency; a name
     that is missing is not known. `asked`, `answered`: turns or questions; `expected`: those of the
@@ -37,8 +37,9 @@ class ChatFacts(Facts):
     whose tokens the server counts otherwise than the model's tokenizer, in words; None if nothing
     counts them. `deviations`: how the engine differs from what the benchmark says. `scores`: in
     percent, None without answers; `ungated` says why they are not held against the gates.
-    `checker`: what checked the calls, `bfcl`: whether that is bfcl-eval. `accuracy_passed`: of the
-    same system, None if there was no accuracy run. `seconds`: of the whole replay.
+    `checker`: the program that checked the calls, `bfcl`: whether that is bfcl-eval.
+    `accuracy_passed`: of the same system, None if there was no accuracy run. `seconds`: of the
+    whole replay.
     `stream`: how its answers arrived; None if none was streamed.
     """
 
@@ -198,7 +199,7 @@ def context_length(run: ChatFacts) -> Verdict:
     assert run.benchmark.workload is not None and run.benchmark.workload.context is not None
     required = f"at least {run.benchmark.workload.context:,} tokens"
     if run.context is None:
-        return not_judged("a context that the server does not tell", required)
+        return not_judged("a context that the server does not report", required)
     return verdict(run.context >= run.benchmark.workload.context, f"{run.context:,}", required)
 
 

@@ -49,8 +49,9 @@ _T = TypeVar("_T")
 
 @dataclass
 class _Watched:
-    """A server, and what came of each request. `connect`: makes the server, in the event loop that
-    asks it. `progress`: called after each request with the number of all and of those that failed.
+    """A server, and the outcome of each request. `connect`: makes the server, in the event loop
+    that asks it. `progress`: called after each request with the number of all and of failed
+    requests.
     """
 
     connect: Callable[[], ChatServer]
@@ -113,7 +114,7 @@ class ChatRuns(StepMaker):
     """Makes a run of a benchmark of messages, judges it and fills in its record."""
 
     def make(self, step: Step, result: Result) -> RunRecord:
-        """Make a run and complete its record. What was answered is kept if the run fails.
+        """Make a run and complete its record. Answers are kept if the run fails.
 
         Raises SuiteError or OSError.
         """
@@ -257,7 +258,7 @@ class ChatRuns(StepMaker):
         )
 
     def _reader(self, prompt: ChatMessages) -> ReadAnswer:
-        """What reads the engine's answers: vLLM's parsers, or nothing for another engine."""
+        """The reader of the engine's answers: vLLM's parsers, or nothing for another engine."""
         if not prompt.tool_parser or self.engine.description.name != "vLLM":
             return plain_answer
         from mlperf_suite.features.chats.token_chat import vllm_reader

@@ -19,8 +19,8 @@ from mlperf_suite.session.run_kind import Maker, Selection, Step, StepKey, kind_
 if TYPE_CHECKING:
     from mlperf_suite.engines.protocol import Engine
     from mlperf_suite.session.engine_source import EngineRequest
+    from mlperf_suite.session.executor import SessionParts
     from mlperf_suite.session.inputs import Inputs
-    from mlperf_suite.session.suite import SessionParts
     from mlperf_suite.session.timing.estimate import Estimator
     from mlperf_suite.settings import Settings
 

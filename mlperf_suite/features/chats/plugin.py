@@ -10,7 +10,7 @@ from mlperf_suite.plugin.cases import RUNS_OF_FIXTURES, RunsOfFixture
 from mlperf_suite.plugin.outcomes import SessionRun
 
 if TYPE_CHECKING:
-    from mlperf_suite.session.suite import Session
+    from mlperf_suite.session.executor import Session
 
 RUNS_OF_FIXTURES["replay_run"] = RunsOfFixture(("performance",), ("SingleStream",))
 RUNS_OF_FIXTURES["function_calls_run"] = RunsOfFixture(("accuracy",), ("SingleStream",))

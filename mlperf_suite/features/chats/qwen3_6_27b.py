@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mlperf_suite.benchmarks.definition import (
-    NO_MARKS,
     OWN_HEAD,
+    UNKNOWN_IDENTITY,
     Benchmark,
     Generation,
     Part,
@@ -21,7 +21,7 @@ from mlperf_suite.benchmarks.definition import (
     at_least,
     from_a_file,
 )
-from mlperf_suite.benchmarks.model_marks import ModelMarks, SiblingModel
+from mlperf_suite.benchmarks.model_identity import ModelIdentity, SiblingModel
 from mlperf_suite.features.chats.agent_sessions import load_sessions
 from mlperf_suite.features.chats.chat_prompts import CHATS, EMBEDDED_TEMPLATE, ChatMessages
 from mlperf_suite.features.chats.function_calls import (
@@ -42,7 +42,7 @@ _GENERATION = Generation(max_new_tokens=1024, min_new_tokens=0, top_k=0)
 _SMOKE_GENERATION = replace(_GENERATION, max_new_tokens=_SMOKE_TOKENS)
 _OFFICIAL = Workload(
     model="Qwen/Qwen3.6-27B",
-    marks=ModelMarks(
+    model_identity=ModelIdentity(
         shape={
             "model_type": "qwen3_5",
             "text_config": {"hidden_size": 5120, "num_hidden_layers": 64, "vocab_size": 248320},
@@ -73,7 +73,7 @@ QWEN3_6_27B = Benchmark(
     smoke=replace(
         _OFFICIAL,
         model="embedded",
-        marks=NO_MARKS,
+        model_identity=UNKNOWN_IDENTITY,
         load=load_sessions,
         dataset="embedded",
         prompt=ChatMessages(EMBEDDED_TEMPLATE, tool_parser="hermes"),

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from mlperf_suite.engines.hang_detector import LOOK_S, HangDetector
+from mlperf_suite.engines.hang_detector import POLL_S, HangDetector
 from mlperf_suite.engines.protocol import SILENCE_S, CountsCachedTokens, Engine, Request, Tokens
 from mlperf_suite.errors import EngineDiedError, EngineError, UsageError
 from mlperf_suite.features.chats.chat import ChatAnswer, ChatRequest, Json
@@ -83,7 +83,7 @@ class TokenChat:
                 turn.end = time.monotonic()
                 return f"did not end its answer within {timeout_s:g} s"
             try:
-                await asyncio.wait_for(turn.ended.wait(), min(LOOK_S, left_s))
+                await asyncio.wait_for(turn.ended.wait(), min(POLL_S, left_s))
             except TimeoutError:
                 if why := watch.hangs(turn.first is None, 1, "requests"):
                     watch.end()
@@ -100,7 +100,7 @@ class TokenChat:
         prompt_tokens: int,
         cached_tokens: int,
     ) -> str:
-        """Put what came into the answer, as one event of a stream; why it cannot be, or empty."""
+        """Put the output into the answer, as one event of a stream; why it cannot be, or empty."""
         own = [token for token in token_ids if token not in self._end_ids]
         ended = len(own) < len(token_ids)
         text = self._tokenizer.decode(own, skip_special_tokens=False)
@@ -162,7 +162,7 @@ def plain_answer(text: str, tools: Sequence[Json]) -> Mapping[str, Any]:
 
 
 def vllm_reader(tokenizer: Any, tool_parser: str, reasoning_parser: str = "") -> ReadAnswer:
-    """What reads an answer as vLLM's server does with --tool-call-parser and --reasoning-parser.
+    """Reads an answer as vLLM's server does with --tool-call-parser and --reasoning-parser.
 
     `reasoning_parser`: "" for none. Raises EngineError if this vLLM has no parser of that name.
     """

@@ -10,11 +10,11 @@ FEATURE = Feature(
     markers={"curve": "the curve of tokens/s over tokens/s per user, at fixed concurrencies"},
     options="mlperf_suite.features.endpoints.options",
     kinds={
-        "official client": "mlperf_suite.features.endpoints.client_kind",
+        "official client": "mlperf_suite.features.endpoints.official_client_kind",
         "curve": "mlperf_suite.features.endpoints.curve.curve_kind",
     },
     rules=(
-        "mlperf_suite.features.endpoints.rules.client_rules",
+        "mlperf_suite.features.endpoints.rules.official_client_rules",
         "mlperf_suite.features.endpoints.rules.package_rules",
         "mlperf_suite.features.endpoints.rules.agentic_rules",
     ),

@@ -6,10 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mlperf_suite.errors import UsageError
-from mlperf_suite.features.endpoints.official_client.installation import CLIENT
+from mlperf_suite.features.endpoints.official_client.installation import OFFICIAL_CLIENT
 from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
-    CLIENT_MODELS,
-    CLIENT_ROUND,
+    OFFICIAL_CLIENT_MODELS,
+    OFFICIAL_CLIENT_ROUND,
 )
 from mlperf_suite.features.endpoints.official_client_results.series import SERIES_MODELS
 from mlperf_suite.option_specs import OptionSpec, choice
@@ -28,16 +28,16 @@ OPTIONS = {
     "client": _of_endpoint(
         "the client that sends the requests: loadgen, the suite's client under LoadGen, or "
         "inference-endpoint, MLCommons' official HTTP client (make endpoints-client)",
-        choice("loadgen", CLIENT),
+        choice("loadgen", OFFICIAL_CLIENT),
         "loadgen",
-        own_runs={CLIENT: "makes its own runs"},
+        own_runs={OFFICIAL_CLIENT: "makes its own runs"},
     ),
 }
 
 
 def by_official_client(settings: Settings) -> bool:
     """Whether MLCommons' HTTP client sends the requests, in place of LoadGen."""
-    return bool(settings.feature_options["client"] == CLIENT)
+    return bool(settings.feature_options["client"] == OFFICIAL_CLIENT)
 
 
 def series_of(settings: Settings) -> str | None:
@@ -52,8 +52,8 @@ def check(settings: Settings) -> None:
     if not by_official_client(settings):
         if series:
             raise UsageError(
-                f"--series {series}: can only be used with --client {CLIENT}: a curve by "
-                "the suite's own client is a rehearsal, which -m curve measures"
+                f"--series {series}: can only be used with --client {OFFICIAL_CLIENT}; "
+                "-m curve measures a curve with the suite's own client, which is not a result"
             )
         return
     conflicts = {
@@ -68,19 +68,19 @@ def check(settings: Settings) -> None:
     }
     if in_use := [name for name, set_by_user in conflicts.items() if set_by_user]:
         raise UsageError(
-            f"{in_use[0]}: cannot be used with --client {CLIENT}, which sends token ids to "
-            "/v1/completions for Offline, Server and Interactive"
+            f"{in_use[0]}: cannot be used with --client {OFFICIAL_CLIENT}, which sends token ids "
+            "to /v1/completions for Offline, Server and Interactive"
         )
-    if settings.round.name < CLIENT_ROUND:
+    if settings.round.name < OFFICIAL_CLIENT_ROUND:
         raise UsageError(
-            f"--round {settings.round.name}: results of --client {CLIENT} are taken from "
-            f"{CLIENT_ROUND} on"
+            f"--round {settings.round.name}: results of --client {OFFICIAL_CLIENT} are taken from "
+            f"{OFFICIAL_CLIENT_ROUND} on"
         )
-    of_series = (name for name in CLIENT_MODELS if name.replace(".", "_") in SERIES_MODELS)
-    allowed = tuple(of_series) if series else CLIENT_MODELS
+    of_series = (name for name in OFFICIAL_CLIENT_MODELS if name.replace(".", "_") in SERIES_MODELS)
+    allowed = tuple(of_series) if series else OFFICIAL_CLIENT_MODELS
     unknown = [name for name in settings.named_benchmarks if name not in allowed]
     if unknown:
-        place = f"--series {series}" if series else f"--client {CLIENT}"
+        place = f"--series {series}" if series else f"--client {OFFICIAL_CLIENT}"
         raise UsageError(
             f"--benchmark {unknown[0]}: cannot be measured with {place}: must be one of "
             f"{', '.join(allowed)}"

@@ -11,13 +11,16 @@ import pytest
 from mlperf_suite.benchmarks.catalog import runnable
 from mlperf_suite.features.endpoints.curve.curve_kind import CurveKey
 from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
-    CLIENT_MODELS,
-    CLIENT_SCENARIOS,
-    ClientRunKey,
-    client_benchmark,
+    OFFICIAL_CLIENT_MODELS,
+    OFFICIAL_CLIENT_SCENARIOS,
+    OfficialClientRunKey,
+    official_client_benchmark,
 )
 from mlperf_suite.features.endpoints.options import by_official_client, series_of
-from mlperf_suite.features.endpoints.rules.client_rules import is_of_accuracy, rules_of_a_run
+from mlperf_suite.features.endpoints.rules.official_client_rules import (
+    is_of_accuracy,
+    rules_of_a_run,
+)
 from mlperf_suite.plugin.baseline_gate import baselines_of
 from mlperf_suite.plugin.cases import REGRESSION, Case, MetricCase, case_of, is_by_name, parametrize
 from mlperf_suite.plugin.options import settings_of
@@ -28,14 +31,14 @@ if TYPE_CHECKING:
     from mlperf_suite.benchmarks.audits import Mode
     from mlperf_suite.features.endpoints.curve.curve_figures import CurveFigures
     from mlperf_suite.rules.verdict import Verdict
-    from mlperf_suite.session.suite import Session
+    from mlperf_suite.session.executor import Session
 
 _CURVES = NoCase(("curve", "curves"), "no -m curve")
 _OF_CLIENT = NoCase(("test of the official client", "tests of the official client"), "no --client")
 
 
 @dataclass(frozen=True, slots=True)
-class ClientCase(Case):
+class OfficialClientCase(Case):
     """A rule of a scenario that the official client runs."""
 
     rule: str
@@ -47,8 +50,8 @@ class ClientCase(Case):
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     names, config = metafunc.fixturenames, metafunc.config
-    if "client_verdict" in names:
-        parametrize(metafunc, "client_verdict", _client_cases(config), _OF_CLIENT)
+    if "official_client_verdict" in names:
+        parametrize(metafunc, "official_client_verdict", _client_cases(config), _OF_CLIENT)
     if "curve_run" in names:
         parametrize(metafunc, "curve_run", _curves(config), _CURVES)
     if "curve_change" in names:
@@ -61,13 +64,13 @@ def _client_cases(config: pytest.Config) -> list[Any]:
     if not by_official_client(settings):
         return []
     keys = [
-        ClientRunKey(benchmark.id, name)
+        OfficialClientRunKey(benchmark.id, name)
         for benchmark in settings.benchmarks
-        if benchmark.id in CLIENT_MODELS
-        for name in CLIENT_SCENARIOS
-        if client_benchmark(benchmark.id, name) is not None
+        if benchmark.id in OFFICIAL_CLIENT_MODELS
+        for name in OFFICIAL_CLIENT_SCENARIOS
+        if official_client_benchmark(benchmark.id, name) is not None
     ]
-    cases = [ClientCase(key, rule.name) for key in keys for rule in rules_of_a_run()]
+    cases = [OfficialClientCase(key, rule.name) for key in keys for rule in rules_of_a_run()]
     return [case_of(of, of.key.scenario.lower(), of.rule, mode=of.mode) for of in cases]
 
 
@@ -105,7 +108,7 @@ def _curve_changes(config: pytest.Config) -> list[Any]:
 
 
 @pytest.fixture
-def client_verdict(request: pytest.FixtureRequest, suite: Session) -> Verdict:
+def official_client_verdict(request: pytest.FixtureRequest, suite: Session) -> Verdict:
     """A rule's verdict on a scenario, which the client runs when its first rule is asked for."""
     case = request.param
     make(request.config, case.key, case.rule)

@@ -325,7 +325,7 @@ def trace_of(series: Series, begin_s: float, end_s: float) -> JouleTrace:
     if not times or times[0] > begin_s or times[-1] < end_s:
         raise UnmeasuredError(_short(series, begin_s, end_s))
     if any(not math.isfinite(value) for value in values):
-        raise UnmeasuredError("it gave what is no number")
+        raise UnmeasuredError("it gave something other than a number")
     if series.counter.gives == "power":
         return _summed(times, values, begin_s, end_s)
     trace = _changes(times, _unwrapped(series), begin_s, end_s)

@@ -95,7 +95,7 @@ def _figures_of(summary: Summary) -> tuple[EnergyFigures | None, CostFigures | N
 
 
 def _joules_per_token(summary: Summary) -> str:
-    """Those of the first kind of device that was measured; empty if none was."""
+    """The figures of the first kind of device that was measured; empty if none was."""
     energy, _ = _figures_of(summary)
     for kind in energy.measured if energy else ():
         mark = "SIMULATED " if energy and energy.simulated else ""

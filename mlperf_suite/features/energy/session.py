@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from mlperf_suite.energy import (
-    Absent,
     MeterReader,
     Meters,
     Reader,
     Recording,
+    UnmeteredDevice,
     cpu_counters,
     gpu_counters,
     together,
@@ -65,7 +65,7 @@ def find_meters(settings: Settings, engine: Engine) -> Meters:
         return engine.meters()
     urls = source_of(settings).urls(settings)
     if not all(_is_here(urlsplit(url).hostname or "") for url in urls):
-        return Meters(absent=(Absent("energy", "", ELSEWHERE),))
+        return Meters(absent=(UnmeteredDevice("energy", "", ELSEWHERE),))
     if urls:
         at = ", ".join(urls)
         whole = f"Of this whole machine: the server is at {at}, and what it uses is not known."

@@ -29,7 +29,7 @@ from mlperf_suite.rules.verdict import Verdict, failure, verdict
 _MULTI_STREAM_PERCENTILE = 0.99
 """LoadGen adds an estimate at this percentile to a SingleStream run's words."""
 _MAX_PERCENTILE, _MAX_QUERIES = 0.999, 10**8
-"""What is beyond is no run's: the binomial distribution would take minutes, or exceed a float."""
+"""A larger number is no run's: the binomial distribution would take minutes, or exceed a float."""
 _UNSUCCESSFUL = re.compile(
     r" \* Run unsuccessful\.  \* Processed (\d{1,19}) queries\.  \* Would need to run at least "
     r"(\d{1,19}) more queries,  with the run being successful if every additional  query were "
@@ -161,7 +161,7 @@ def _early_stopping(run: RunFacts) -> str:
 
 
 def _stop(run: RunFacts, family: LatencyKeys, text: str, percentile: float) -> tuple[str, bool]:
-    """What is wrong with Server's words on one kind of latency, and whether they say it passed."""
+    """The fault of Server's words on one kind of latency, and whether they say it passed."""
     count = answer_count(run)
     limit = run.amount(_limit_key(family))
     over = _count_over(latencies(run, family), count, limit)
@@ -176,7 +176,7 @@ def _stop(run: RunFacts, family: LatencyKeys, text: str, percentile: float) -> t
 
 
 def _estimate(run: RunFacts, family: LatencyKeys, text: str, percentile: float) -> tuple[str, bool]:
-    """What is wrong with SingleStream's words on one kind of latency, and whether it passed."""
+    """The fault of SingleStream's words on one kind of latency, and whether it passed."""
     count, least = answer_count(run), queries_needed(1, percentile)
     if count < least:
         expectation = f" * Only processed {count} queries.  * Need to process at least {least} "

@@ -42,7 +42,7 @@ class LatencyKeys:
 
     @property
     def places(self) -> list[str]:
-        """Those of minimum, percentiles and maximum, in this order."""
+        """The ranges of minimum, percentiles and maximum, in this order."""
         percentiles = [self.percentile.format(number) for number in PERCENTILES]
         return [self.extreme.format("min"), *percentiles, self.extreme.format("max")]
 
@@ -224,7 +224,7 @@ def _single_stream_rate(run: RunFacts, seconds: float, count: int, latency: Late
 def tokens_reported(run: RunFacts) -> FigureRange:
     """The range of the total number of answer tokens that the log's token figures allow.
 
-    A token rate times its duration is their number; LoadGen prints two such rates if it is told
+    A token rate times its duration is their number; LoadGen prints two such rates if it gets
     first tokens. Raises VerdictError, also if the two ranges do not overlap.
     """
     count, latency = answer_count(run), latencies(run, LATENCY)
@@ -249,7 +249,7 @@ def tokens_reported(run: RunFacts) -> FigureRange:
 
 
 def most_tokens(run: RunFacts) -> int | None:
-    """The maximum tokens that LoadGen may be told for an answer; None if unknown."""
+    """The maximum tokens of an answer that LoadGen may get; None if unknown."""
     if run.smoke or run.division == "open" or run.benchmark.workload is None:
         return None
     return run.benchmark.workload.part(run.mode).generation.max_new_tokens + _TOKENS_OVER

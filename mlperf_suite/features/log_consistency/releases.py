@@ -1,4 +1,4 @@
-"""What is known of released LoadGens: the entries and settings that they log, and their sources.
+"""The released LoadGens: the entries and settings that they log, and their sources.
 
 The entries of a run's detail log are always the same for a scenario and mode, except for messages,
 and in the same order. Sources: version.cc, loadgen.cc, test_settings_internal.cc, logging.cc and
@@ -268,7 +268,8 @@ _HALF_A_DIGIT = 6e-6
 
 
 def unfollowed_setting(log: Mapping[str, Any]) -> str:
-    """Describe the first effective setting that does not follow from those requested; "" if none.
+    """Describe the first effective setting that does not follow from the requested settings; "" if
+    none.
 
     `log`: the detail log's values by key.
     """

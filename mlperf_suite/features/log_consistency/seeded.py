@@ -160,7 +160,8 @@ def deviation(entries: Sequence[tuple[int, int]], issue: SampleOrderSettings) ->
 
 
 def _shuffle_sizes(total: int, issued_count: int) -> list[int]:
-    """How many samples may be shuffled: all of the QSL's, or since LoadGen 6.0 only those used."""
+    """How many samples may be shuffled: all of the QSL's, or since LoadGen 6.0 only the samples in
+    use."""
     return sorted({total, min(total, issued_count)}, reverse=True)
 
 

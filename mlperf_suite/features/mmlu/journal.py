@@ -32,7 +32,7 @@ class QuestionKey:
 class Journal:
     """One line for each scored question, written as soon as it is scored.
 
-    `system` describes what is scored (model, data, shots); scores of different ones are never
+    `system` describes the run (model, data, shots); scores of different ones are never
     mixed.
     """
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from mlperf_suite.features.mmlu.score_files import MmluRecord, MmluTask
     from mlperf_suite.results.schema import Summary
     from mlperf_suite.rules.verdict import Verdict
+    from mlperf_suite.session.executor import Session, SessionParts
     from mlperf_suite.session.recorder import Recorder
-    from mlperf_suite.session.suite import Session, SessionParts
     from mlperf_suite.session.timing.estimate import Estimator
     from mlperf_suite.settings import Settings
 

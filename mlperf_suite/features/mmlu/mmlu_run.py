@@ -23,7 +23,7 @@ from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.features.mmlu.mmlu_rules import MmluFacts
 from mlperf_suite.features.mmlu.score_files import MmluRecord, MmluTask, Scores
 from mlperf_suite.results.comparability import Aspect, identity_of
-from mlperf_suite.results.run_folder import ENDED, ENGINE_LOG, read_summary, run_folders
+from mlperf_suite.results.run_folder import ENGINE_LOG, FINAL_STATUSES, read_summary, run_folders
 from mlperf_suite.results.schema import Config, EngineFacts, Meta, Summary
 from mlperf_suite.rules import judge
 from mlperf_suite.session.engines import Engines
@@ -32,7 +32,7 @@ from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import Step
 
 _ASPECTS: tuple[Aspect, ...] = ("engine", "release")
-"""What must be the same for scores to be of one system: neither the hardware nor the batches."""
+"""The facts that must be equal for scores of one system: neither the hardware nor the batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class MmluRun:
         return Journal(path, {**system, "data": task.data.sha256, "shots": task.shots})
 
     def _identity(self, description: EngineDescription) -> dict[str, object]:
-        """What identifies the system that scores, as JSON."""
+        """The identity of the system that scores, as JSON."""
         facts = EngineFacts(**dataclasses.asdict(description))
         config = Config(settings=self.inputs.settings.as_json(), engine=facts)
         return identity_of(config, Summary(meta=Meta(benchmark=MMLU.benchmark))).values(_ASPECTS)
@@ -156,14 +156,14 @@ class MmluRun:
             if earlier == own or not read_journal(path, journal.system):
                 continue
             summary = read_summary(earlier)
-            is_over = summary is not None and summary.meta.status in ENDED
+            is_over = summary is not None and summary.meta.status in FINAL_STATUSES
             return 0 if is_over else journal.add_from(path, self.task.keys)
         return 0
 
     def _score(
         self, engine: Engine | None, journal: Journal, questions: Mapping[str, Sequence[int]]
     ) -> Scores:
-        """Score the questions; without an engine, those that the journal has."""
+        """Score the questions; without an engine, take the journal's scores."""
         from mlperf_suite.features.mmlu.engine_lm import EngineLM, evaluate, load_tasks
 
         if engine is not None and not isinstance(engine, ScoringEngine):

@@ -18,14 +18,14 @@ from mlperf_suite.plugin.lifecycle import SUITE
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.outcomes import MetricChange, SessionRun, or_fail
 from mlperf_suite.plugin.terminal_report import OF_WORKERS
-from mlperf_suite.secrets import sweep
+from mlperf_suite.secrets import redact_files
 from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.session.run_kind import NoCase, StepKey, kind_of
 
 if TYPE_CHECKING:
     from mlperf_suite.features.mmlu.journal import Shares
     from mlperf_suite.features.mmlu.mmlu_run import Share
-    from mlperf_suite.session.suite import Session
+    from mlperf_suite.session.executor import Session
     from mlperf_suite.settings import Settings
 
 _SHARES: pytest.StashKey[Shares | None] = pytest.StashKey()
@@ -143,7 +143,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """On a worker of pytest-xdist: send the controller what was made."""
+    """On a worker of pytest-xdist: send the controller the results."""
     config = session.config
     suite = config.stash.get(SUITE, None)
     if suite is None or not hasattr(config, "workeroutput") or not suite.recorder.has_begun(MMLU):
@@ -167,4 +167,4 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Redact secrets in the files of the shares."""
     shares = config.stash.get(_SHARES, None)
     if shares is not None and shares.folder.is_dir():
-        sweep([shares.folder])
+        redact_files([shares.folder])

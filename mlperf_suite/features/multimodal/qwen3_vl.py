@@ -29,7 +29,7 @@ from pathlib import Path
 
 from mlperf_suite.benchmarks.definition import (
     F1,
-    NO_MARKS,
+    UNKNOWN_IDENTITY,
     Benchmark,
     Generation,
     ReferenceAccuracy,
@@ -39,7 +39,7 @@ from mlperf_suite.benchmarks.definition import (
     offline_samples,
     samples_at_a_rate,
 )
-from mlperf_suite.benchmarks.model_marks import ModelMarks, SiblingModel
+from mlperf_suite.benchmarks.model_identity import ModelIdentity, SiblingModel
 from mlperf_suite.datasets.media import PictureFile
 from mlperf_suite.datasets.samples import Sample, Samples, parquet_rows
 from mlperf_suite.errors import DatasetError
@@ -84,7 +84,7 @@ class HierarchicalF1Scorer:
 def levels_of(text: str, reference: str, *, strips: bool) -> tuple[int, int, int]:
     """Of an answer: the levels that are right, all its levels, and those of the reference.
 
-    A level is right if all those above it are.
+    A level is right if all levels above it are.
     """
     answer = category_of(text)
     if strips:
@@ -238,7 +238,7 @@ _SERVER_MS = 12_000
 _REFERENCE = ReferenceAccuracy((at_least(F1, 79.03),), _SAMPLES)
 _V6_0 = Workload(
     model="Qwen/Qwen3-VL-235B-A22B-Instruct",
-    marks=ModelMarks(
+    model_identity=ModelIdentity(
         shape={
             "model_type": "qwen3_vl_moe",
             "text_config": {
@@ -294,7 +294,7 @@ QWEN3_VL = Benchmark(
     smoke=replace(
         _V6_0,
         model=RANDOM_BLIP2,
-        marks=NO_MARKS,
+        model_identity=UNKNOWN_IDENTITY,
         load=load_products,
         dataset="embedded",
         generation=replace(_V6_0.generation, max_new_tokens=_SMOKE_TOKENS),

@@ -35,7 +35,7 @@ from mlperf_suite.benchmarks.audits import Audit
 from mlperf_suite.benchmarks.definition import (
     ALL_ROUNDS,
     COUNTED_IN_A_SENTENCE,
-    NO_MARKS,
+    UNKNOWN_IDENTITY,
     WORD_ACCURACY,
     WORD_ERROR_RATE,
     Benchmark,
@@ -46,7 +46,7 @@ from mlperf_suite.benchmarks.definition import (
     from_a_file,
     offline,
 )
-from mlperf_suite.benchmarks.model_marks import ModelMarks, SiblingModel
+from mlperf_suite.benchmarks.model_identity import ModelIdentity, SiblingModel
 from mlperf_suite.benchmarks.prompts import TokensBesideMedia
 from mlperf_suite.datasets.media import Sound
 from mlperf_suite.datasets.samples import Sample, Samples, json_rows
@@ -263,7 +263,7 @@ _SAMPLES, _OWN_CLIPS, _SMOKE_TOKENS = 1_633, 32, 48
 _REFERENCE = ReferenceAccuracy((at_least(WORD_ACCURACY, 100 - 2.0671),), _SAMPLES)
 _OFFICIAL = Workload(
     model="openai/whisper-large-v3",
-    marks=ModelMarks(
+    model_identity=ModelIdentity(
         shape={
             "model_type": "whisper",
             "d_model": 1280,
@@ -311,7 +311,7 @@ WHISPER = Benchmark(
     smoke=replace(
         _OFFICIAL,
         model=RANDOM_WHISPER,
-        marks=NO_MARKS,
+        model_identity=UNKNOWN_IDENTITY,
         load=load_speech,
         dataset="embedded",
         generation=replace(_OFFICIAL.generation, max_new_tokens=_SMOKE_TOKENS),

@@ -16,7 +16,7 @@ from mlperf_suite.session.timing.estimate import AFTER_RUN_S, Estimator
 if TYPE_CHECKING:
     from mlperf_suite.features.peak_search.figures import SearchPart
     from mlperf_suite.results.record import Result
-    from mlperf_suite.session.suite import SessionParts
+    from mlperf_suite.session.executor import SessionParts
     from mlperf_suite.settings import Settings
 
 _RUNS = 11

@@ -8,12 +8,12 @@ import pytest
 
 from mlperf_suite.features.peak_search.kind import SEARCH, SearchKey
 from mlperf_suite.plugin.cases import Case, case_of, parametrize, scenarios_of, step_of
-from mlperf_suite.plugin.lifecycle import suite_of
+from mlperf_suite.plugin.lifecycle import session_of
 from mlperf_suite.plugin.outcomes import make
 
 if TYPE_CHECKING:
     from mlperf_suite.features.peak_search.figures import PeakSearch
-    from mlperf_suite.session.suite import Session
+    from mlperf_suite.session.executor import Session
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -43,5 +43,5 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def peak_search(request: pytest.FixtureRequest, suite: Session) -> PeakSearch:
     """The peak search of a scenario with latency limits, made now."""
     make(request.config, request.param.key, "peak_search")
-    search: PeakSearch = suite_of(request.config).recorder.outcome(request.param.key)
+    search: PeakSearch = session_of(request.config).recorder.outcome(request.param.key)
     return search

@@ -114,7 +114,7 @@ def _replay_sessions(arguments: Namespace) -> int:
 
 COMMAND = Subcommand(
     "replay recorded agent sessions on a chat server, as edge-agentic does, or the "
-    "arrivals, lengths and shared prefixes of a production trace on any server; a rehearsal",
+    "arrivals, lengths and shared prefixes of a production trace on any server",
     _add_options,
     _run,
 )

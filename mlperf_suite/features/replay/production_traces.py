@@ -50,7 +50,7 @@ class TraceRequest:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """`notes`: what was changed or left out of the file, a line each."""
+    """`notes`: changes and omissions of the file, a line each."""
 
     kind: Kind
     requests: tuple[TraceRequest, ...]

@@ -1,4 +1,4 @@
-"""The page of a replayed trace: its mark, times, what arrived and was answered over time."""
+"""The page of a replayed trace: its label, times, arrivals and answers over time."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _rate_words(summary: Mapping[str, Any]) -> str:
 
 
 def _remarks(summary: Mapping[str, Any]) -> list[str]:
-    """What must be known beside the figures, a line each."""
+    """Notes on the figures, a line each."""
     lines = []
     if summary["stand_in"]:
         lines.append("a stand-in server: no measurement")

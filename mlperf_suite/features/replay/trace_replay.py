@@ -1,6 +1,6 @@
 """The replay of a production trace on a server: its arrivals, lengths and shared prefixes.
 
-Open loop: each request is sent when the trace says, whatever the server has answered. A rehearsal:
+Open loop: each request is sent when the trace says, whatever the server has answered:
 no benchmark of MLPerf has such a load, and the prompts are words without a meaning.
 """
 
@@ -36,9 +36,9 @@ from mlperf_suite.features.servers.word_tokens import WordTokens
 from mlperf_suite.results.run_folder import write_whole
 from mlperf_suite.results.schema import Goodput
 from mlperf_suite.rules.limits import FULL_SHARE, held_back
-from mlperf_suite.session.plan import clock
+from mlperf_suite.session.plan import duration_words
 
-TRACE_MARK = "rehearsal on a recorded trace, not an MLPerf result"
+TRACE_MARK = "not an MLPerf result: a recorded trace"
 _ANY_ID = 2**31 - 1
 """What the ids of answers stay below: what they mean matters to nobody here."""
 _MAX_DELAY_MS = 10.0
@@ -157,7 +157,7 @@ def _plan_lines(
     )
     yield (
         f"{trace.kind}: {len(requests):,} requests, {prompt:,.0f} prompt and {answer:,.0f} answer "
-        f"tokens on average, within {clock(seconds)} and the last answers"
+        f"tokens on average, within {duration_words(seconds)} and the last answers"
     )
 
 
@@ -166,20 +166,20 @@ def _measured(
 ) -> tuple[OpenLoop, RequestTimestamps, RemoteRun]:
     prompts = TracePrompts(tokens, secrets.randbits(32))
 
-    def due() -> Iterator[Due]:
+    def due() -> Iterator[DueRequest]:
         for number, request in enumerate(requests):
             most = request.answer
             generation = Generation(most, most, ignore_eos=True)
-            yield Due(request.at_s / run.speed, prompts.of(number, request), generation)
+            yield DueRequest(request.at_s / run.speed, prompts.of(number, request), generation)
 
     engine.run_begins(run.trace.name, "performance")
     engine.take_trace()
     engine.take_remote_run()
     loop = OpenLoop()
     loop.send(engine, due())
-    marks = engine.take_trace().marks
-    assert marks is not None
-    return loop, marks, engine.take_remote_run()
+    timestamps = engine.take_trace().timestamps
+    assert timestamps is not None
+    return loop, timestamps, engine.take_remote_run()
 
 
 class _Answers:
@@ -188,12 +188,12 @@ class _Answers:
     `at_ms`: when each was due; they count from when the bytes were handed to the operating system.
     """
 
-    def __init__(self, due_s: Figures, loop: OpenLoop, marks: RequestTimestamps) -> None:
-        self.tags = np.array(marks.tags, np.int64)
+    def __init__(self, due_s: Figures, loop: OpenLoop, timestamps: RequestTimestamps) -> None:
+        self.tags = np.array(timestamps.tags, np.int64)
         self.at_ms = due_s[self.tags] * 1000
         # The client's part is the first of all kinds; first and last token the last two.
         sent, *_, first, ended = (
-            (np.array(column, float) - loop.began_s) * 1000 for column in marks.times_s
+            (np.array(column, float) - loop.began_s) * 1000 for column in timestamps.times_s
         )
         tokens = np.array([loop.tokens.get(tag, 0) for tag in self.tags.tolist()])
         self.times = RequestTimes(sent, first, ended, tokens)
@@ -204,13 +204,13 @@ def trace_summary(
     run: TraceRun,
     requests: Sequence[TraceRequest],
     loop: OpenLoop,
-    marks: RequestTimestamps,
+    timestamps: RequestTimestamps,
     remote: RemoteRun,
 ) -> dict[str, Any]:
     """The figures of a replay as JSON. Times in ms by percentile; TTFT and latency count from when
     a request was sent, `late_ms` is how long after its time in the trace that was."""
     due_s = np.array([request.at_s for request in requests]) / run.speed
-    answers = _Answers(due_s, loop, marks)
+    answers = _Answers(due_s, loop, timestamps)
     times = answers.times
     duration_s = float(times.ended_ms.max()) / 1000 if len(times) else 0.0
     lengths = np.array([request.prompt for request in requests])[answers.tags]
@@ -305,7 +305,7 @@ def shared_tokens(requests: Sequence[TraceRequest]) -> int | None:
 def _windows(
     run: TraceRun, due_s: Figures, answers: _Answers, duration_s: float
 ) -> list[dict[str, float | None]]:
-    """The run in parts of equal length: what was due, what was answered, and the times of the
+    """The run in parts of equal length: due requests, answers, and the times of the
     requests that were due in each."""
     if not len(answers.tags):
         return []
@@ -336,11 +336,11 @@ def _windows(
     return rows
 
 
-_LOOK_S = 0.5
+_POLL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueRequest:
     """A request to send at `at_s`, in s since the loop begins."""
 
     at_s: float
@@ -375,9 +375,9 @@ class OpenLoop:
     def failed(self, tag: int, error: EngineError) -> None:
         self._events.put(([(tag, ())], error))
 
-    def send(self, engine: Engine, requests: Iterable[Due]) -> None:
+    def send(self, engine: Engine, requests: Iterable[DueRequest]) -> None:
         """Send each request when it is due, and wait for the last answers. Ends early if the
-        engine dies or hangs, or at Ctrl-C; what came until then is kept.
+        engine dies or hangs, or at Ctrl-C; answers until then are kept.
 
         A request is made before it is due, so `requests` may be an iterator that makes them.
         """
@@ -394,7 +394,7 @@ class OpenLoop:
                 request = Request(tag, due.token_ids)
                 engine.submit([request], due.generation, self, stream=True)
             while self.waiting:
-                self._take(_LOOK_S)
+                self._take(_POLL_S)
         except KeyboardInterrupt:
             self.ended = "interrupted"
         if self.ended:

@@ -263,10 +263,10 @@ class ReplicaServer:
             trace = engine.take_trace()
             names = [column.name for column in fields(Steps)]
             reply.steps = {name: getattr(trace.steps, name).tobytes() for name in names}
-            if (marks := trace.marks) is not None:
-                reply.parts, reply.tags = [*marks.parts], marks.tags.tobytes()
-                reply.times = [column.tobytes() for column in marks.times_s]
-                reply.preempted = marks.preempted.tobytes()
+            if (timestamps := trace.timestamps) is not None:
+                reply.parts, reply.tags = [*timestamps.parts], timestamps.tags.tobytes()
+                reply.times = [column.tobytes() for column in timestamps.times_s]
+                reply.preempted = timestamps.preempted.tobytes()
         return reply
 
     def _score(self, engine: Engine, message: AskScore) -> None:
@@ -430,8 +430,8 @@ kill -s KILL -- -$0
 
 
 def start_guard() -> int:
-    """Make this process the leader of its own group, and start a program that ends what is left of
-    the group when this process ends, however it ends.
+    """Make this process the leader of its own group, and start a program that ends the rest of the
+    group when this process ends, however it ends.
 
     Returns a file descriptor that must stay open: the other side of the program's standard input.
     Children belong to the group, unless they leave it.

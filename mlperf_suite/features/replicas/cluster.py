@@ -20,10 +20,10 @@ from typing import Any
 from mlperf_suite.engines.hang_detector import handlers_kept
 from mlperf_suite.errors import EngineError, SuiteError, UsageError, one_line
 from mlperf_suite.features.replicas.actor import Replica
-from mlperf_suite.features.replicas.nodes import NodeFacts, look_around
+from mlperf_suite.features.replicas.nodes import NodeFacts, node_facts
 from mlperf_suite.features.replicas.placement import Node, ReplicaSlot
 
-_LOOK_S = 0.5
+_POLL_S = 0.5
 _REACH_S = 5.0
 _START_S = 60.0
 """How long Ray may take to provide a placement group that fits, or to answer a call, in s."""
@@ -146,12 +146,12 @@ class Cluster:
                 nodes.append(Node(entry["NodeID"], name, address, *counts))
         return sorted(nodes, key=lambda node: (node.name, node.id))
 
-    def look_around(self, nodes: Sequence[Node], model: str) -> list[NodeFacts]:
+    def node_facts(self, nodes: Sequence[Node], model: str) -> list[NodeFacts]:
         """Each node's facts. Raises EngineError naming the node that cannot give them."""
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        look = ray.remote(num_cpus=0, max_retries=0)(look_around)
+        look = ray.remote(num_cpus=0, max_retries=0)(node_facts)
         calls = []
         for node in nodes:
             there = NodeAffinitySchedulingStrategy(node.id, soft=False)
@@ -211,7 +211,7 @@ class Cluster:
         deadline = time.monotonic() + patience_s
         pending = list(calls)
         while pending:
-            finished_calls, pending = ray.wait(pending, num_returns=1, timeout=_LOOK_S)
+            finished_calls, pending = ray.wait(pending, num_returns=1, timeout=_POLL_S)
             for call in finished_calls:
                 try:
                     ray.get(call)
@@ -273,12 +273,12 @@ class Cluster:
         import ray
 
         try:
-            ray.get(placed.actor.__ray_ready__.remote(), timeout=_LOOK_S)
+            ray.get(placed.actor.__ray_ready__.remote(), timeout=_POLL_S)
         except ray.exceptions.GetTimeoutError:
             return None
         except ray.exceptions.ActorUnavailableError:
             # Ray does not know yet whether the node is lost, or only this process.
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
             return None
         except Exception as error:
             return self._why(error, placed.slot.node)

@@ -27,11 +27,11 @@ from mlperf_suite.engines.messages import (
     AskHeartbeat,
     AskScore,
     AskTrace,
-    ClientHeartbeat,
     Drop,
     EndScores,
     FirstTokens,
     HeartbeatReply,
+    HttpWorkerHeartbeat,
     ReplicaHeartbeat,
     Reply,
     ScoreReply,
@@ -255,13 +255,15 @@ class ReplicaEngine(Driver):
         self._signs[worker] = time.monotonic()
         return super()._read(worker)
 
-    def _take_heartbeat(self, worker: int, heartbeat: ClientHeartbeat | ReplicaHeartbeat) -> None:
+    def _take_heartbeat(
+        self, worker: int, heartbeat: HttpWorkerHeartbeat | ReplicaHeartbeat
+    ) -> None:
         assert isinstance(heartbeat, ReplicaHeartbeat)
         self._steps_made[worker] = heartbeat.steps_made
         self._cached_tokens[worker] = heartbeat.cached_tokens
 
     def _note_told(self, messages: Sequence[FirstTokens] | Sequence[Answer]) -> None:
-        """Nothing is measured of what follows the answers' arrival."""
+        """Nothing is measured after the answers' arrival."""
 
     def _count(self, pending: PendingRequest, answer: Answer, tokens: int, now: float) -> None:
         self._answer_times.add(
@@ -372,7 +374,7 @@ class ReplicaEngine(Driver):
         self._last = 0.0
 
     def take_replicas_run(self) -> ReplicasRun:
-        """What happened since the last call."""
+        """The figures since the last call."""
         with self._lock:
             accounts, begun, last = self._accounts, self._begun or 0.0, self._last
             cpu_s = self._thread_cpu_s() or 0.0

@@ -1,7 +1,7 @@
 """How the connection between the driver and a replica is opened.
 
 Both first prove to each other that they have the key, which is random, made for one run, and never
-sent. It does not encrypt: what follows is as open on the network as Ray's own messages are.
+sent. It does not encrypt: later messages are as open on the network as Ray's own messages are.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from mlperf_suite.errors import EngineError
 from mlperf_suite.features.replicas.actor import LoadedReplica, Make, ReferenceSearch
 from mlperf_suite.features.replicas.cluster import Cluster, PlacedReplica
 from mlperf_suite.features.replicas.handshake import connect, new_key
-from mlperf_suite.features.replicas.nodes import NodeFacts, look_around
+from mlperf_suite.features.replicas.nodes import NodeFacts, node_facts
 from mlperf_suite.features.replicas.placement import (
     Node,
     NodeShare,
@@ -136,10 +136,10 @@ def _join(config: ReplicasConfig) -> Cluster:
 def _lay_out(cluster: Cluster, config: ReplicasConfig, say: Callable[[str], None]) -> Layout:
     """Inspect the nodes and place the replicas; `say` is called with the placement."""
     nodes = _candidates(cluster.nodes(), config)
-    all_facts = cluster.look_around(nodes, config.model or "")
+    all_facts = cluster.node_facts(nodes, config.model or "")
     facts = {node.id: node_facts for node, node_facts in zip(nodes, all_facts, strict=True)}
     nodes = [replace(node, gpu=next(iter(facts[node.id].gpus), "")) for node in nodes]
-    here = look_around("")
+    here = node_facts("")
     check_alike(nodes, facts, config, here.suite)
     slots, why = _seats(nodes, facts, config)
     cores = cores_of(slots, facts) if config.keep_to_cores else [()] * len(slots)

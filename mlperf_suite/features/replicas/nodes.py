@@ -19,12 +19,12 @@ from typing import Any
 
 import mlperf_suite
 from mlperf_suite.energy import (
-    Absent,
     Counter,
     MeterReader,
     Meters,
     Recording,
     Series,
+    UnmeteredDevice,
     cpu_counters,
     gpu_counters,
     together,
@@ -52,7 +52,7 @@ class NodeFacts:
     weights: int | None
 
 
-def look_around(model: str) -> NodeFacts:
+def node_facts(model: str) -> NodeFacts:
     """The facts of the node that this runs on. `model`: a folder or a hub id."""
     local_gpus = gpus()
     memories = [gpu.memory_bytes for gpu in local_gpus if gpu.memory_bytes]
@@ -115,7 +115,7 @@ class Metered:
 
     machine: str
     counters: tuple[Counter, ...]
-    absent: tuple[Absent, ...]
+    absent: tuple[UnmeteredDevice, ...]
     simulated: bool
 
 
@@ -156,7 +156,7 @@ def meters_of(
     add to a replica's times to get this process's.
     """
     several = len({slot.node.id for slot in slots}) > 1
-    absent: dict[str, Absent] = {}
+    absent: dict[str, UnmeteredDevice] = {}
     for slot, own in zip(slots, metered, strict=True):
         for absence in own.absent:
             why = f"node {slot.node}: {absence.why}" if several else absence.why

@@ -145,7 +145,7 @@ class ReplicatedEngine(Protocol):
     """An engine made of several replicas."""
 
     def take_replicas_run(self) -> ReplicasRun:
-        """What happened since the last call."""
+        """The figures since the last call."""
 
 
 class ReplicasCompanion(Companion):

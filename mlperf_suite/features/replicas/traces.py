@@ -106,13 +106,13 @@ def _marks(traces: list[TraceReply], answers: AnswerTimes) -> RequestTimestamps:
     began = np.fmax(handed, np.where(np.isfinite(began), began, handed))
     computed = np.minimum(began + front + queue, np.where(streamed, first, last))
     prefilled = np.where(streamed, first, np.minimum(computed + prefill, last))
-    marks = RequestTimestamps(*_ENGINE_PARTS)
-    marks.tags = answers.tags
+    timestamps = RequestTimestamps(*_ENGINE_PARTS)
+    timestamps.tags = answers.tags
     times = (handed, began + front, computed, prefilled, last)
-    for column, ends in zip(marks.times_s, times, strict=True):
+    for column, ends in zip(timestamps.times_s, times, strict=True):
         column.frombytes(np.ascontiguousarray(ends, np.float64).tobytes())
-    marks.preempted.frombytes(preempted.tobytes())
-    return marks
+    timestamps.preempted.frombytes(preempted.tobytes())
+    return timestamps
 
 
 def _durations(

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import msgspec
 
 from mlperf_suite.engines.messages import Sampling
-from mlperf_suite.secrets import scrub
+from mlperf_suite.secrets import redact
 from mlperf_suite.untrusted_files import printable
 
 COMPLETIONS, CHAT_COMPLETIONS = "/v1/completions", "/v1/chat/completions"
@@ -508,7 +508,7 @@ def one_line(message: object) -> str:
     if isinstance(message, bytes | bytearray):
         message = bytes(message[:_MAX_MESSAGE_LENGTH]).decode(errors="replace")
     # Redact before cutting: part of a key would no longer be recognized.
-    line = printable(" ".join(scrub(str(message)[:_MAX_MESSAGE_LENGTH])[:400].split()))
+    line = printable(" ".join(redact(str(message)[:_MAX_MESSAGE_LENGTH])[:400].split()))
     return line if len(line) <= 100 else f"{line[:99]}…"
 
 

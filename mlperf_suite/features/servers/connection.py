@@ -38,7 +38,7 @@ _PLAIN = (b"", b"identity", b"chunked")
 """The codings that leave an answer's bytes as they are."""
 
 _TLS_ALERT = b"\x15\x03"
-"""With which a TLS server answers what is no TLS (RFC 8446, 5.1)."""
+"""With which a TLS server answers other bytes than TLS (RFC 8446, 5.1)."""
 _PLAIN_HTTP = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
 """OpenSSL's reasons where a server answers TLS with HTTP."""
 _OTHER_HOST = (62, 64)
@@ -447,8 +447,8 @@ class Pool:
 
     def acquire_new(self, pending: PendingConnection) -> None:
         """Give it a connection on which nothing was sent before, once one is opened. The server
-        closed a kept one, and may have closed every other idle one too: those are not used
-        again."""
+        closed a kept one, and may have closed every other idle one too: idle connections are not
+        used again."""
         idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
@@ -456,7 +456,7 @@ class Pool:
         self._open_more()
 
     def forget_waiting(self) -> None:
-        """Open no connection for those that wait for one."""
+        """Open no connection for waiting requests."""
         self._waiting.clear()
         self._want_new.clear()
 
@@ -602,14 +602,14 @@ class PooledRequest(ResponseHandler):
         self.pool.acquire_new(self)
 
 
-def most_connections(places: int) -> int:
+def max_connections(places: int) -> int:
     """How many connections to each of so many places a client process can open at once, by the
     system's limit on open files."""
     return max(1, (_file_limits()[0] - _FILES_LEFT) // places)
 
 
 def raise_file_limit() -> None:
-    """Let this process open as many files as `most_connections` counts on."""
+    """Let this process open as many files as `max_connections` counts on."""
     resource.setrlimit(resource.RLIMIT_NOFILE, _file_limits())
 
 

@@ -26,8 +26,8 @@ from mlperf_suite.engines.driver import Driver, PendingRequest, UnfitError
 from mlperf_suite.engines.framed_socket import FramedSocket
 from mlperf_suite.engines.messages import (
     Answer,
-    ClientHeartbeat,
     FirstTokens,
+    HttpWorkerHeartbeat,
     Post,
     PostReply,
     ReplicaHeartbeat,
@@ -62,16 +62,16 @@ from mlperf_suite.features.servers.adapters import (
     VLLM_CHAT,
     one_line,
 )
-from mlperf_suite.features.servers.client_requests import TextCodec
 from mlperf_suite.features.servers.completion_scores import SCORE_FORMS, OnBody, score_all
 from mlperf_suite.features.servers.config import EndpointConfig
-from mlperf_suite.features.servers.connection import most_connections
+from mlperf_suite.features.servers.connection import max_connections
 from mlperf_suite.features.servers.figures import (
-    AnswerMarks,
-    ClientAccount,
+    AnswerTimestamps,
     DeviationAccount,
     EndpointAccount,
+    HttpWorkerAccount,
 )
+from mlperf_suite.features.servers.http_requests import TextCodec
 from mlperf_suite.features.servers.picture_messages import chat_prompt, trial_prompt
 from mlperf_suite.features.servers.server_facts import ServerFacts, find_server_facts, metrics
 from mlperf_suite.features.servers.server_metrics import (
@@ -116,7 +116,7 @@ class EndpointEngine(Driver):
         self._adapter = ADAPTERS[form]
         usual = AT_ONCE if self._adapter.token_ids else TEXT_AT_ONCE
         most = config.requests or max(usual, *[2 * (server.batch or 0) for server in servers])
-        self._at_once = min(most, most_connections(len(servers)))
+        self._at_once = min(most, max_connections(len(servers)))
         lengths = [s.max_model_len for s in servers if s.max_model_len is not None]
         self._context = min(lengths, default=None)
         self._clients: list[subprocess.Popen[bytes]] = []
@@ -129,7 +129,7 @@ class EndpointEngine(Driver):
         self._turns = itertools.count()
         self._pieces = [[0] * len(servers) for _ in framed_sockets]
         self._turned_away = [[0] * len(servers) for _ in framed_sockets]
-        self._steps, self._marks = Steps(), AnswerMarks()
+        self._steps, self._timestamps = Steps(), AnswerTimestamps()
         self.steps_made = 0
         self.cached_prompt_tokens = 0
         self._samplers: list[MetricsSampler] = []
@@ -232,7 +232,12 @@ class EndpointEngine(Driver):
     def _start_client(self, log_file: Path | None) -> FramedSocket:
         own_end, client_end = socket.socketpair()
         descriptor = client_end.fileno()
-        command = [sys.executable, "-m", "mlperf_suite.features.servers.client", str(descriptor)]
+        command = [
+            sys.executable,
+            "-m",
+            "mlperf_suite.features.servers.http_worker",
+            str(descriptor),
+        ]
         with client_end, (log_file or Path(os.devnull)).open("ab") as log:
             process = subprocess.Popen(
                 command, pass_fds=[descriptor], stdin=subprocess.DEVNULL, stdout=log, stderr=log
@@ -333,7 +338,7 @@ class EndpointEngine(Driver):
             self._samplers = [MetricsSampler(read) for read in self.metrics_readers()]
 
     def metrics_readers(self) -> list[Callable[[], Reading]]:
-        """Of each server, what reads its metrics; it reads nothing of one that has none."""
+        """The reader of each server's metrics; it reads nothing of one that has none."""
         return [partial(self._counters_of, place) for place in range(len(self._servers))]
 
     # What the driver asks
@@ -397,8 +402,10 @@ class EndpointEngine(Driver):
         if busy:
             self._signs[place] = now
 
-    def _take_heartbeat(self, worker: int, heartbeat: ClientHeartbeat | ReplicaHeartbeat) -> None:
-        assert isinstance(heartbeat, ClientHeartbeat)
+    def _take_heartbeat(
+        self, worker: int, heartbeat: HttpWorkerHeartbeat | ReplicaHeartbeat
+    ) -> None:
+        assert isinstance(heartbeat, HttpWorkerHeartbeat)
         before, self._pieces[worker] = self._pieces[worker], heartbeat.pieces
         now = time.monotonic()
         for place, (earlier, count) in enumerate(zip(before, heartbeat.pieces, strict=True)):
@@ -428,7 +435,7 @@ class EndpointEngine(Driver):
     def _count(self, pending: PendingRequest, answer: Answer, tokens: int, now: float) -> None:
         assert isinstance(answer, ServerAnswer)
         sampling = pending.job.sampling
-        self._marks.add(pending.request.tag, answer)
+        self._timestamps.add(pending.request.tag, answer)
         if sampling.wants_first:
             self._streams.add(answer, pending.request.sample)
         self._client_account.add(answer, pending.job.submitted, pending.handed)
@@ -460,8 +467,8 @@ class EndpointEngine(Driver):
     def take_trace(self) -> EngineTrace:
         """The tokens that came in each quarter of a second, and when each answer came."""
         fill_load(self._steps, self._readings())
-        trace = EngineTrace(self._steps, self._marks.marks)
-        self._steps, self._marks = Steps(), AnswerMarks()
+        trace = EngineTrace(self._steps, self._timestamps.timestamps)
+        self._steps, self._timestamps = Steps(), AnswerTimestamps()
         return trace
 
     def _cpu_s(self) -> dict[int, float]:
@@ -477,7 +484,7 @@ class EndpointEngine(Driver):
     def _begin_accounts(self) -> None:
         self._endpoint_accounts = [EndpointAccount(t.url) for t in self._config.targets]
         self._deviations, self._streams = DeviationAccount(), StreamAccount()
-        self._client_account = ClientAccount()
+        self._client_account = HttpWorkerAccount()
         self._counters = [self._counters_of(place) for place in range(len(self._servers))]
         self._disturbed = False
         # Last: the requests to the servers above do not belong to the next run.
@@ -495,12 +502,12 @@ class EndpointEngine(Driver):
         return figures
 
     def _readings(self) -> list[list[tuple[float, Reading]]]:
-        """Of each server, those of its metrics since the run began, until its last answer."""
+        """The readings of each server's metrics since the run began, until its last answer."""
         end = max(self._ended, self._began)
         return [sampler.between(self._began, end) for sampler in self._samplers]
 
     def take_remote_run(self) -> RemoteRun:
-        """What happened since the last call."""
+        """The figures since the last call."""
         run_began = self._began
         with self._telling:
             accounts, client = self._endpoint_accounts, self._client_account

@@ -128,7 +128,7 @@ def _p99_ms(seconds: Sequence[float]) -> float | None:
     return round(percentile(sorted(seconds), 0.99) * 1000, 4) if seconds else None
 
 
-class ClientAccount:
+class HttpWorkerAccount:
     """What the client side of a run cost; times in s, 8 bytes each."""
 
     def __init__(self) -> None:
@@ -152,7 +152,7 @@ class ClientAccount:
         self._resent += answer.resent
 
     def add_told(self, now: float, arrivals: Iterable[float]) -> None:
-        """Count the time from these arrivals until LoadGen was told of them, in one call."""
+        """Count the time from these arrivals until they were reported to LoadGen, in one call."""
         self._back.extend([now - at for at in arrivals])
 
     def figures(
@@ -173,7 +173,7 @@ class ClientAccount:
         )
 
 
-class AnswerMarks:
+class AnswerTimestamps:
     """The parts of each answered request's time.
 
     A server reports how long parts took, not when. The unreported time before the first token is
@@ -181,17 +181,17 @@ class AnswerMarks:
     """
 
     def __init__(self) -> None:
-        self.marks = RequestTimestamps(*_PARTS)
+        self.timestamps = RequestTimestamps(*_PARTS)
 
     def add(self, tag: int, answer: ServerAnswer) -> None:
         begin, first, last = answer.sent, answer.first, answer.arrived
-        if answer.server_s and not self.marks.tags:
-            self.marks = RequestTimestamps(*_SERVER_PARTS)
-        if self.marks.parts != _SERVER_PARTS:
-            self.marks.keep(tag, 0, begin, first, last)
+        if answer.server_s and not self.timestamps.tags:
+            self.timestamps = RequestTimestamps(*_SERVER_PARTS)
+        if self.timestamps.parts != _SERVER_PARTS:
+            self.timestamps.keep(tag, 0, begin, first, last)
         elif answer.server_s:
             queue_s, prefill_s = answer.server_s
             began = max(begin, first - queue_s - prefill_s)
-            self.marks.keep(tag, 0, begin, began, min(began + queue_s, first), first, last)
+            self.timestamps.keep(tag, 0, begin, began, min(began + queue_s, first), first, last)
         else:
-            self.marks.keep(tag, 0, begin, math.nan, math.nan, first, last)
+            self.timestamps.keep(tag, 0, begin, math.nan, math.nan, first, last)

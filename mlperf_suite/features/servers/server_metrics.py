@@ -52,7 +52,7 @@ Reading = Mapping[str, float]
 
 def figures_in(lines: Iterable[str]) -> dict[str, float]:
     """The figures in the lines of a page, summed over the server's engines, the KV cache's share as
-    their mean; empty if it has none, or if what it has is no number."""
+    their mean; empty if it has none, or if what it has is not a number."""
     page = "".join(f"{line}\n" for line in lines if line.startswith(tuple(_FIGURES)))
     values: dict[str, list[float]] = {}
     try:

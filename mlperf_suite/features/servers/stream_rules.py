@@ -21,7 +21,7 @@ _stream_rule = partial(
     rule,
     "performance",
     official=False,
-    source="docs/endpoints.md: answers that do not arrive as they are made",
+    source="docs/endpoints.md: how answers arrive",
     of_tokens=True,
     session_only=True,
 )

@@ -25,7 +25,7 @@ class WordTokens:
 
     @classmethod
     def of(cls, folder: Path) -> WordTokens:
-        """Those of the tokenizer.json in a folder. Raises UsageError."""
+        """The tokens of the tokenizer.json in a folder. Raises UsageError."""
         from tokenizers import Tokenizer
 
         file = folder / "tokenizer.json"

@@ -19,14 +19,6 @@ from mlperf_suite.benchmarks.audits import Audit, Mode
 from mlperf_suite.benchmarks.definition import GEN_NUM
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.errors import RefusedError, UsageError
-from mlperf_suite.features.submission.client_points import linked
-from mlperf_suite.features.submission.client_tree import (
-    ClientScenario,
-    client_source_readme,
-    is_of_client,
-    read_client_scenarios,
-    write_client_scenario,
-)
 from mlperf_suite.features.submission.evidence import (
     SuiteRun,
     find_sessions,
@@ -35,6 +27,14 @@ from mlperf_suite.features.submission.evidence import (
     refusals_of_pair,
     refusals_of_run,
     refusals_of_systems,
+)
+from mlperf_suite.features.submission.official_client_points import linked
+from mlperf_suite.features.submission.official_client_tree import (
+    OfficialClientScenario,
+    is_of_official_client,
+    official_client_source_readme,
+    read_official_client_scenarios,
+    write_official_client_scenario,
 )
 from mlperf_suite.features.submission.system_description import describe_machine, different_machine
 from mlperf_suite.features.submission.texts import (
@@ -66,7 +66,7 @@ from mlperf_suite.judging.reading import read_scores
 from mlperf_suite.judging.verdict_group import failures_of
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, COMPARED
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, read_logs
-from mlperf_suite.results.run_folder import ENDED, check_new, file_sha256, write_json
+from mlperf_suite.results.run_folder import FINAL_STATUSES, check_new, file_sha256, write_json
 from mlperf_suite.rules.accuracy_files import ACCURACY_TXT
 from mlperf_suite.rules.audit_rules import PART_III
 from mlperf_suite.rules.facts import Division
@@ -76,7 +76,7 @@ _FOR_A_PERSON = frozenset(
     f"{subject}{name}" for subject in ("", "client_") for name in ("system_fields", "measurements")
 )
 """Rules about fields that only a person can fill in: a tree is built without them, and the report
-lists what is missing."""
+lists the missing fields."""
 _SUBMITTER = re.compile(r"[A-Za-z0-9][\w.+-]*")
 
 
@@ -137,7 +137,7 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
         )
     out = request.out.absolute()
     check_new(request.out, "--out")
-    of_client = [path for path in request.results if is_of_client(path)]
+    of_client = [path for path in request.results if is_of_official_client(path)]
     # results/latest is a second name for a folder beside it.
     folders = dict.fromkeys(p.resolve() for p in request.results if p not in of_client)
     runs = [read_run(folder) for folder in folders]
@@ -149,12 +149,12 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
         )
     ]
     # The settings of a running or failed run are incomplete; it is refused with its own reason.
-    finished_runs = [run for run in runs if run.meta.status in ENDED]
+    finished_runs = [run for run in runs if run.meta.status in FINAL_STATUSES]
     if len({run.is_replay for run in finished_runs}) > 1:
         reasons.append("replays and measurements cannot be in one tree")
     reasons += refusals_of_systems(finished_runs)
     results, of_results = _results(runs)
-    scenarios, of_scenarios = read_client_scenarios(of_client, request.round)
+    scenarios, of_scenarios = read_official_client_scenarios(of_client, request.round)
     reasons += [*of_results, *of_scenarios, *_twice(scenarios, runs)]
     if not reasons:
         results, reasons = _with_sessions(results, request.power)
@@ -206,7 +206,7 @@ def _results(runs: Sequence[SuiteRun]) -> tuple[list[_Result], list[str]]:
                 reasons.append(f"{run}: {of} is in {modes[mode]} too; choose one of them")
             modes.setdefault(mode, run)
     for (benchmark, scenario), modes in by_scenario.items():
-        if not all(run.meta.status in ENDED for run in modes.values()):
+        if not all(run.meta.status in FINAL_STATUSES for run in modes.values()):
             continue
         for mode in ("accuracy", "performance"):
             if modes and mode not in modes:
@@ -222,7 +222,7 @@ def _results(runs: Sequence[SuiteRun]) -> tuple[list[_Result], list[str]]:
     return [_Result(modes) for modes in by_scenario.values()], reasons
 
 
-def _twice(scenarios: Sequence[ClientScenario], runs: Sequence[SuiteRun]) -> Iterator[str]:
+def _twice(scenarios: Sequence[OfficialClientScenario], runs: Sequence[SuiteRun]) -> Iterator[str]:
     """A line for each result of the client whose scenario has another result."""
     places = {(run.benchmark.id, run.scenario.name): str(run) for run in runs}
     for scenario in scenarios:
@@ -249,7 +249,7 @@ def _with_sessions(
 def _system(
     request: SubmissionRequest,
     runs: Sequence[SuiteRun],
-    scenarios: Sequence[ClientScenario],
+    scenarios: Sequence[OfficialClientScenario],
     here: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The system's description; fields that the submission determines are added if absent."""
@@ -326,16 +326,16 @@ class _Tree:
         self._write_json(path, system, missing_system_fields(system))
 
     def write_client(
-        self, scenario: ClientScenario, measurements_of_user: Mapping[str, Any]
+        self, scenario: OfficialClientScenario, measurements_of_user: Mapping[str, Any]
     ) -> None:
         """Write a scenario that the official client measured."""
         folder = self._home.joinpath("results", self.system, *scenario.name)
-        content = write_client_scenario(folder, scenario, measurements_of_user)
+        content = write_official_client_scenario(folder, scenario, measurements_of_user)
         unfilled = [field for field in MEASUREMENT_FIELDS if not content.get(field)]
         self._write_json(folder / "measurements.json", content, unfilled)
         source = self._home / "src" / scenario.benchmark.id / "README.md"
         if not source.exists():
-            _write_text(source, client_source_readme(scenario))
+            _write_text(source, official_client_source_readme(scenario))
         if scenario.point.events_file is not None:
             self.client_events[folder / "events.jsonl"] = scenario.point.events_file
 

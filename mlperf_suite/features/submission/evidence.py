@@ -18,7 +18,7 @@ from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import DETAIL, SUMMARY
 from mlperf_suite.results.comparability import Identity, differences, identity_of, machine_of
 from mlperf_suite.results.run_folder import (
-    ENDED,
+    FINAL_STATUSES,
     SUMMARY_JSON,
     changed_since_run,
     mode_folder,
@@ -43,7 +43,7 @@ _NO_END = {"running": "wait until it has finished, or rerun it if it was killed"
 
 @dataclass(frozen=True, slots=True)
 class SuiteRun:
-    """A result folder of this suite: its summary.json and config.json, and what was run.
+    """A result folder of this suite: its summary.json and config.json, and its modes.
 
     `workload`: the official workload of the benchmark.
     """
@@ -61,7 +61,7 @@ class SuiteRun:
 
     @property
     def modes(self) -> tuple[Mode, ...]:
-        """The modes that were run: those with a LoadGen log."""
+        """The modes with a LoadGen log."""
         return tuple(mode for mode in _MODES if (self.logs(mode) / DETAIL).is_file())
 
     @property
@@ -154,7 +154,7 @@ def refusals_of_run(
     if of_round != round_.name:
         reasons.append(f"a run of round {of_round}, not of {round_.name}")
     status = run.meta.status
-    if status not in ENDED:
+    if status not in FINAL_STATUSES:
         reasons.append(f"{status}: {run.meta.reason or _NO_END.get(status, 'it has no result')}")
     if run.engine.stand_in:
         if not run.is_replay:
@@ -174,7 +174,7 @@ def refusals_of_run(
     if gives_text_alone(run.engine.settings):
         audit = "TEST09" if run.benchmark.audit("test09") else "TEST06"
         reasons.append(f"{TEXT_ALONE}, and {audit} cannot be judged")
-    if not run.modes and status in ENDED:
+    if not run.modes and status in FINAL_STATUSES:
         reasons.append("no LoadGen logs in it")
     # A running or interrupted run has incomplete files.
     changed = [] if status == "running" else changed_since_run(run.folder)

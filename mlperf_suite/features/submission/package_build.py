@@ -16,8 +16,8 @@ from pathlib import Path
 from mlperf_suite.errors import RefusedError, UsageError
 from mlperf_suite.features.endpoints.judging.packages import judge_package
 from mlperf_suite.features.endpoints.official_client_results.series import SERIES_MODELS, Regions
-from mlperf_suite.features.submission.client_points import (
-    ClientPoint,
+from mlperf_suite.features.submission.official_client_points import (
+    OfficialClientPoint,
     linked,
     read_points,
     with_accuracy_of,
@@ -96,14 +96,14 @@ def build_package(request: PackageRequest) -> Package:
 
 
 def _take_earlier_curves(request: PackageRequest, curve: Path, folder: Path) -> None:
-    """Copy what is in --out, if it is this submission's package and does not have the curve yet.
-    `curve`: its path in --out. Raises UsageError for anything else there."""
+    """Copy the content of --out, if it is this submission's package and does not have the curve
+    yet. `curve`: its path in --out. Raises UsageError for anything else there."""
     out = request.out
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
     package = out.joinpath(*curve.parts[:2])
     if [path.name for path in out.iterdir()] != [curve.parts[0]] or not package.is_dir():
-        raise UsageError(f"--out {out}: is no package of {package.name}; choose a new folder")
+        raise UsageError(f"--out {out}: is not a package of {package.name}; choose a new folder")
     if (out / curve).exists():
         raise UsageError(f"--out {out}: already has {curve}; choose a new folder")
     shutil.copytree(out, folder, symlinks=True, dirs_exist_ok=True)
@@ -149,11 +149,11 @@ def _wrong(facts: PackageFacts) -> list[str]:
 
 
 def _curve(
-    points: Sequence[ClientPoint], facts: PackageFacts
+    points: Sequence[OfficialClientPoint], facts: PackageFacts
 ) -> tuple[PackageCurve | None, list[str]]:
     """The points as a curve, or None and why they are none."""
     model = SERIES_MODELS[facts.text("benchmark")]
-    by_number: dict[int, ClientPoint] = {}
+    by_number: dict[int, OfficialClientPoint] = {}
     reasons, dedicated = [], None
     for point in points:
         number = point.concurrency
@@ -184,8 +184,8 @@ def _curve(
 
 
 def _with_accuracy(
-    points: Mapping[int, ClientPoint], facts: PackageFacts
-) -> tuple[dict[int, ClientPoint], list[str]]:
+    points: Mapping[int, OfficialClientPoint], facts: PackageFacts
+) -> tuple[dict[int, OfficialClientPoint], list[str]]:
     """The points with the accuracy runs that the facts name, and why one cannot be taken."""
     result, reasons = dict(points), []
     for number, point in points.items():

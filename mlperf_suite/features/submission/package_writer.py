@@ -17,7 +17,7 @@ from mlperf_suite import __version__, strict_json
 from mlperf_suite.errors import RefusedError, UsageError
 from mlperf_suite.features.endpoints.official_client_results.answer_texts import TokenCounts
 from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
-    ClientBenchmark,
+    OfficialClientBenchmark,
 )
 from mlperf_suite.features.endpoints.official_client_results.package_files import (
     OF_A_POINT,
@@ -30,8 +30,8 @@ from mlperf_suite.features.endpoints.official_client_results.provisioned_power i
     SystemPower,
 )
 from mlperf_suite.features.endpoints.official_client_results.result_files import (
-    CLIENT_ACCURACY,
-    CLIENT_SUMMARY,
+    OFFICIAL_CLIENT_ACCURACY,
+    OFFICIAL_CLIENT_SUMMARY,
 )
 from mlperf_suite.features.endpoints.official_client_results.series import (
     SEED_SETS,
@@ -44,13 +44,13 @@ from mlperf_suite.features.endpoints.official_client_results.super_passes import
     read_super_passes,
     super_pass_size,
 )
-from mlperf_suite.features.servers.client_requests import TextCodec
-from mlperf_suite.features.submission.client_points import ClientPoint
+from mlperf_suite.features.servers.http_requests import TextCodec
+from mlperf_suite.features.submission.official_client_points import OfficialClientPoint
 from mlperf_suite.features.submission.package_facts import ACCURACY_RUN, PackageFacts
 from mlperf_suite.features.submission.texts import folder_name
 from mlperf_suite.judging.reading import read_json, yaml_text
 from mlperf_suite.results.run_folder import write_json, write_whole
-from mlperf_suite.secrets import scrub
+from mlperf_suite.secrets import redact
 
 _NOT_COPIED = shutil.ignore_patterns(".git", "__pycache__", "*.pyc")
 
@@ -59,8 +59,8 @@ _NOT_COPIED = shutil.ignore_patterns(".git", "__pycache__", "*.pyc")
 class PackageCurve:
     """The points by the numbers of their folders. `dedicated`: that of a dedicated Offline run."""
 
-    model: ClientBenchmark
-    points: Mapping[int, ClientPoint]
+    model: OfficialClientBenchmark
+    points: Mapping[int, OfficialClientPoint]
     c_max: int
     c_min_override: int | None
     dedicated: int | None
@@ -173,16 +173,16 @@ class PackageWriter:
             f"{', '.join(versions)}; packaged with mlperf-suite {__version__}.\n"
         )
 
-    def _write_point(self, folder: Path, number: int, point: ClientPoint) -> None:
+    def _write_point(self, folder: Path, number: int, point: OfficialClientPoint) -> None:
         folder.mkdir(parents=True)
         write_whole(folder / POINT_YAML, yaml_text(self._point(number, point)))
         write_json(folder / "system_desc.json", self._description(number, point))
         _copy_text(point.config_file, folder / "config.yaml")
-        shutil.copyfile(point.summary_file, folder / CLIENT_SUMMARY)
+        shutil.copyfile(point.summary_file, folder / OFFICIAL_CLIENT_SUMMARY)
         if point.accuracy_file is not None:
-            shutil.copyfile(point.accuracy_file, folder / CLIENT_ACCURACY)
+            shutil.copyfile(point.accuracy_file, folder / OFFICIAL_CLIENT_ACCURACY)
 
-    def _point(self, number: int, point: ClientPoint) -> dict[str, Any]:
+    def _point(self, number: int, point: OfficialClientPoint) -> dict[str, Any]:
         """point.yaml (§8.3)."""
         facts, load = self._facts, point.config.settings.load_pattern
         kinds = ("Accuracy", "Performance") if point.accuracy_file else ("Performance",)
@@ -221,7 +221,7 @@ class PackageWriter:
             }
         }
 
-    def _seeds(self, point: ClientPoint) -> dict[str, str]:
+    def _seeds(self, point: OfficialClientPoint) -> dict[str, str]:
         """The set whose seeds the run had."""
         runtime = point.config.settings.runtime
         seeds = (runtime.scheduler_random_seed, runtime.dataloader_random_seed)
@@ -231,7 +231,7 @@ class PackageWriter:
                 return {"seed_set": name}
         return {"seed_set": "none"}
 
-    def _runtime(self, point: ClientPoint) -> dict[str, Any]:
+    def _runtime(self, point: OfficialClientPoint) -> dict[str, Any]:
         """The seeds as the run had them; that of the model is the set's."""
         runtime = point.config.settings.runtime
         seed_set = SEED_SETS.get(self._seeds(point)["seed_set"])
@@ -251,7 +251,7 @@ class PackageWriter:
         ]
         return [(node, int(node["number_of_nodes"])) for node in numbered]
 
-    def _description(self, number: int, point: ClientPoint) -> dict[str, Any]:
+    def _description(self, number: int, point: OfficialClientPoint) -> dict[str, Any]:
         """system_desc.json (§8.2)."""
         nodes = self._nodes()
         count = sum(count for _, count in nodes)
@@ -349,7 +349,7 @@ def _state_in_words(state: SteadyState) -> str:
 
 def _copy_text(source: Path, target: Path) -> None:
     """Copy a file of the client, with what looks like a token or a key redacted."""
-    write_whole(target, scrub(source.read_text(encoding="utf-8")))
+    write_whole(target, redact(source.read_text(encoding="utf-8")))
 
 
 WARMUP_COUNTS = ("duration_s", "requests_issued", "requests_completed", "concurrency")
@@ -384,7 +384,7 @@ def token_counts(folder: Path) -> TokenCounts:
 
 
 def read_point_events(
-    point: ClientPoint, samples: int, number: int, count_tokens: TokenCounts | None
+    point: OfficialClientPoint, samples: int, number: int, count_tokens: TokenCounts | None
 ) -> PointEvents:
     """What a point's events.jsonl says; nothing if there is none. Raises RefusedError.
 
@@ -404,7 +404,7 @@ def read_point_events(
     return PointEvents(_warmup_block(point, warmup), state)
 
 
-def known_of_warmup(point: ClientPoint) -> list[str]:
+def known_of_warmup(point: OfficialClientPoint) -> list[str]:
     """The members of a warm-up's block that follow from the client's files.
 
     Its end is not in the events; if the client waited for it (drain), all but the errors ended.
@@ -418,7 +418,7 @@ def known_of_warmup(point: ClientPoint) -> list[str]:
     return [name for name in WARMUP_COUNTS if drained or name != "requests_completed"]
 
 
-def _warmup_block(point: ClientPoint, warmup: WarmupEvents) -> dict[str, Any]:
+def _warmup_block(point: OfficialClientPoint, warmup: WarmupEvents) -> dict[str, Any]:
     if not warmup.issued:
         return NO_WARMUP
     counts = {

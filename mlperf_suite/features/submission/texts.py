@@ -191,7 +191,7 @@ def measurements(run: SuiteRun, by_user: Mapping[str, Any], notice: str) -> dict
 
 
 def readme(run: SuiteRun, notice: str) -> str:
-    """The scenario's README.md: what was run, with what, and how to run it again."""
+    """The scenario's README.md: the run, its settings, and how to run it again."""
     settings, engine, system = run.settings, run.engine, run.system
     arguments, in_fact = run.engine_args, engine.settings
     tensor_parallel_size = in_fact.get("tensor_parallel_size", settings.get("tensor_parallel_size"))

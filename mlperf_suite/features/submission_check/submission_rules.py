@@ -122,7 +122,7 @@ class PowerSupplyRating:
 
 
 class SubmittedBenchmark(Protocol):
-    """What is asked of a benchmark, whatever load generator measured it."""
+    """The requirements on a benchmark, of any load generator."""
 
     @property
     def id(self) -> str: ...
@@ -333,7 +333,7 @@ def missing_system_fields(says: Mapping[str, Any]) -> list[str]:
     ]
     wrong += [f"{name} {says[name]}" for name in unsaid if len(unsaid) > _MAX_UNSAID]
     notes = [name for name in NOTES if says.get(name) and not isinstance(says[name], str)]
-    return [*wrong, *(f"{name} is no text" for name in notes), *_wrong_network(says)]
+    return [*wrong, *(f"{name} is not text" for name in notes), *_wrong_network(says)]
 
 
 _PLACEHOLDERS = ("todo", "tbd", "fixme", "xxx", "fill in")
@@ -362,7 +362,7 @@ def _wrong_network(says: Mapping[str, Any]) -> list[str]:
         return []
     words = f"{_NETWORK} {in_words(value)}"
     if not isinstance(value, str):
-        return [f"{words} is no text: leave it out"]
+        return [f"{words} is not text: leave it out"]
     absent = [name for name in SYSTEM_FIELDS_OF_A_NETWORK if name not in says]
     return [f"{words} without {', '.join(absent)}: leave it out"] if absent else []
 

@@ -322,7 +322,7 @@ def _benchmark_named(name: str, names: dict[str, str]) -> Benchmark | None:
 def _results(
     place: BenchmarkFolder, names: dict[str, str], taken: Collection[ScenarioFolder]
 ) -> list[_Result]:
-    """Those that LoadGen measured, and are not `taken` for another program's."""
+    """The results that LoadGen measured, and are not `taken` for another program's."""
     benchmark = _benchmark_named(place.benchmark, names)
     results = []
     for scenario_place in place.scenarios:

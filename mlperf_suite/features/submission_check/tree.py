@@ -104,7 +104,7 @@ def _is_benchmark(folder: Path) -> bool:
 
 def _submitters(root: Path, division: Path) -> list[Path]:
     """The folders that the official checker takes for a submitter's, hidden and linked ones too, in
-    each division beside this one; only those that are wholly below the root."""
+    each division beside this one; only divisions that are wholly below the root."""
     folders = [path for name in DIVISIONS for path in folders_in(division.parent / name)]
     return [path for path in folders if path.is_relative_to(root)]
 

@@ -99,7 +99,7 @@ Conditions = Sequence[Condition]
 
 
 def conditions_of(file: Path | None, space: Space) -> Conditions:
-    """vLLM's own conditions and those of a file, checked against its space.
+    """vLLM's own conditions and a file's, checked against its space.
 
     Raises UsageError for one that is malformed, names what the space does not have, or under which
     the default or another choice could never be tried.
@@ -119,7 +119,8 @@ def conditions_of(file: Path | None, space: Space) -> Conditions:
 
 
 def _vllm_conditions(space: Space) -> Iterator[Condition]:
-    """Those without which vLLM refuses its arguments or ignores one (vllm/config/scheduler.py)."""
+    """The conditions without which vLLM refuses its arguments or ignores one
+    (vllm/config/scheduler.py)."""
     if {_TOKENS, _BATCH} <= space.keys():
         yield Condition({}, _TOKENS, ">=", _BATCH, space)
     if {_TOKENS, _CHUNKED} <= space.keys() and False in space[_CHUNKED]:
@@ -175,7 +176,8 @@ def _condition(table: Mapping[str, object], space: Space, where: str) -> Conditi
     for name, values in choices.items():
         for value in values:
             if value not in space[name]:
-                raise UsageError(f"{where}: [[when]] {comparison}: {name} = {value} is no choice")
+                what = f"{name} = {value} is not a choice"
+                raise UsageError(f"{where}: [[when]] {comparison}: {what}")
     if right not in space:
         _check_right(right, relation, f"{where}: [[when]] {comparison}")
     return Condition(choices, left, relation, right, space)

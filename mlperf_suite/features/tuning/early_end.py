@@ -64,8 +64,8 @@ def leader_of(best: Estimate | None, trials: Sequence[MeasuredTrial], unit: str)
 def early_end_check(
     settings: Settings, leader: Leader | None, first: MeasuredTrial | None, reference: Path
 ) -> EarlyEndCheck:
-    """What ends a trial of these settings early. `first`: the default's trial, and `reference`: the
-    folder of its runs."""
+    """The check that ends a trial of these settings early. `first`: the default's trial, and
+    `reference`: the folder of its runs."""
     looked: set[str] = set()
 
     def watch(folder: Path) -> Trial | None:

@@ -1,6 +1,6 @@
 """When a trial is ended early: it cannot win, or its answers are not accurate enough.
 
-Pure functions of what was measured so far. Each errs with at most the probability stated here, and
+Pure functions of the measurements so far. Each errs with at most the probability stated here, and
 `python -m perf.tuning_search --ways cuts` simulates how often it does.
 """
 
@@ -27,7 +27,7 @@ _TIGHTEST = 300
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The mean and the standard deviation of what is known of a rate's logarithm."""
+    """The mean and the standard deviation of a rate's logarithm."""
 
     mean: float
     deviation: float

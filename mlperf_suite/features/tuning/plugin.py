@@ -41,14 +41,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def tuning(request: pytest.FixtureRequest) -> TuningResult:
-    """What came of the search: the candidate, its pairs with the default, the gain."""
+    """The outcome of the search: the candidate, its pairs with the default, the gain."""
     return make_tuning(request.config)
 
 
 def make_tuning(config: pytest.Config) -> TuningResult:
     """Search and compare, in the folder `tuning` of the results; one that was interrupted goes on.
 
-    Raises pytest.UsageError for options that cannot be.
+    Raises pytest.UsageError for options that contradict each other.
     """
     from mlperf_suite.features.tuning.command import add_options
     from mlperf_suite.features.tuning.tune import tune
@@ -77,7 +77,7 @@ def make_tuning(config: pytest.Config) -> TuningResult:
 
 
 def _options_of_runs(config: pytest.Config) -> list[str]:
-    """What was given on this session's command line; variables and files reach the runs anyway."""
+    """The options of this session's command line; variables and files reach the runs anyway."""
     words: list[str] = []
     for plugin in config.getoption("plugins"):
         words += ["-p", plugin]

@@ -1,4 +1,5 @@
-"""The search: a few trials spread over the space, then those that a model of the engine proposes.
+"""The search: a few trials spread over the space, then the trials that a model of the engine
+proposes.
 
 Each proposal is the best setting of one function drawn from the model, that is, of one engine that
 the trials so far allow (Thompson sampling). Settings come up as often as they may be the best, and
@@ -6,9 +7,9 @@ those that do share most of their choices, so a run that tells two values of one
 tells two of the next: as in a factorial design among what is left. The same draws then repeat the
 best few, and there is no change to a final phase.
 
-The result is the setting with the highest mean in the model of those that ran, not the one with the
-highest run: among sixty noisy runs the highest is mostly luck. It is no winner yet: `claim` decides
-on runs that the search has not seen.
+The result is the setting with the highest mean in the model of the trials that ran, not the one
+with the highest run: among sixty noisy runs the highest is mostly luck. It is no winner yet:
+`claim` decides on runs that the search has not seen.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class TuningSearch:
         return self._settings(rows[int(np.argmax(value))])
 
     def best(self) -> Settings:
-        """Of the settings that ran, those with the highest mean in the model."""
+        """The settings that ran with the highest mean in the model."""
         rows = self._fit(is_last=True)
         return self._settings(rows[int(np.argmax(self._rates.mean(rows)))])
 

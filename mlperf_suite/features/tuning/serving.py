@@ -1,6 +1,6 @@
 """A trial on a server that a command template starts: started, awaited, measured and ended.
 
-Whatever goes wrong with the server is this trial's failure and no other's: it is ended with every
+A fault of the server is this trial's failure and no other's: it is ended with every
 process that it started, also with those that it would have left behind.
 """
 
@@ -45,7 +45,7 @@ _START_S = 1800.0
 _STOP_S = 20.0
 _CHILDREN_S = 5.0
 """How long the server's processes may outlive it."""
-_LOOK_S = 0.5
+_POLL_S = 0.5
 _ANSWER_S = 5.0
 _FLAGS, _PORT = "{flags}", "{port}"
 _OF_A_SHELL = re.compile(r"\|\|?|&&?|;|&?\d?[<>].*")
@@ -151,7 +151,7 @@ class _Server:
         while not self._answers():
             if why := self.why_ended:
                 raise ServerFailureError(why)
-            if self._command.stopped.wait(_LOOK_S):
+            if self._command.stopped.wait(_POLL_S):
                 raise KeyboardInterrupt
             if time.monotonic() > until:
                 said = last_words(self._log)

@@ -54,7 +54,7 @@ def space_of(file: Path | None, own: Space | None = None, gpus: int | None = Non
 
 
 def _fault(value: Value) -> str:
-    """Why a value is no choice; empty if it is one."""
+    """Why a value is not a choice; empty if it is one."""
     if isinstance(value, str):
         return f"{value!r}: no program can be given a NUL" if "\0" in value else ""
     try:

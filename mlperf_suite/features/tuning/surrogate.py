@@ -45,7 +45,7 @@ _PAIR_SHARE = 0.15
 """The expected variance of a pair, as a share of the product of its settings' deviations."""
 _WIDTHS = (2.0, 1.5, 1.0)
 """The standard deviations of the logarithms of the settings', the pairs' and the noise's variance
-around what is expected of them."""
+around their expectation."""
 _STEPS = 25
 """Steps of a fit; the next one goes on from there."""
 _LESS_WEIGHT, _LOW = 0.15, 1.0
@@ -154,7 +154,7 @@ class Surrogate:
         self._inverse = _inverse(covariance + 1.0)
 
     def mean(self, rows: Indices) -> Floats:
-        """What is expected of these rows: the logarithm of the rate."""
+        """The expectation of these rows: the logarithm of the rate."""
         return self._given(self._logs).at(rows) + self._level
 
     def draw(self, rows: Indices, source: np.random.Generator) -> Floats:

@@ -37,7 +37,7 @@ from mlperf_suite.session.timing.estimate import EngineSpeed
 
 _STOP_S = 20.0
 """How long a run may take to write what it has after Ctrl-C before it is killed."""
-_LOOK_S = 0.5
+_POLL_S = 0.5
 EarlyEndCheck = Callable[[Path], Trial | None]
 """Gets the results folder of a run that goes on; the trial as which it is ended early, or None."""
 
@@ -112,7 +112,7 @@ def _session(
             if command.stopped.is_set():
                 raise KeyboardInterrupt
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_LOOK_S)
+                process.wait(_POLL_S)
             if early := watch(command.folder):
                 return early
     if process.returncode >= 0:
@@ -128,7 +128,7 @@ def _process(
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The run's process; at the end, every process that it started is ended too."""
     words = [sys.executable, "-m", "mlperf_suite", f"--results-dir={command.folder}"]
-    # Open no longer than needed, as whoever has it open at the end is ended.
+    # Open no longer than needed, since processes that hold it open at the end are ended.
     with (command.folder / RUN_OUTPUT).open("ab") as output:
         process = subprocess.Popen(
             [*words, "-p", "no:cacheprovider", *arguments],
@@ -142,7 +142,7 @@ def _process(
         yield process
     finally:
         end_group(process)
-        end_left_over(command.folder, OF_RUNS)
+        end_orphan_processes(command.folder, OF_RUNS)
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
@@ -198,7 +198,7 @@ OF_RUNS = (RUN_OUTPUT, ENGINE_LOG)
 """What a run and its engine write; a server that goes on writes another file."""
 
 
-def end_left_over(folder: Path, names: Collection[str]) -> list[str]:
+def end_orphan_processes(folder: Path, names: Collection[str]) -> list[str]:
     """End the processes that write files of these names in a folder, with their children; their
     names and ids."""
     own = {process.pid for process in (psutil.Process(), *psutil.Process().parents())}
@@ -251,7 +251,7 @@ class Records:
             file.write(text.encode())
 
     def __iter__(self) -> Iterator[tuple[MeasuredTrial, dict[str, Any]]]:
-        """The runs in order, each with what was added to it."""
+        """The runs in order, each with its additions."""
         lines = self._file.read_text(errors="replace").splitlines() if self._file.is_file() else ()
         for line in lines:
             try:

@@ -1,4 +1,4 @@
-"""`mlperf-suite tune`: search, pairs of default and candidate, and what came of it."""
+"""`mlperf-suite tune`: search, pairs of default and candidate, and the outcome."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from pathlib import Path
 
 from mlperf_suite.engines.hang_detector import terminated_like_interrupted
 from mlperf_suite.errors import UsageError
-from mlperf_suite.features.tuning.answer import write_answer
 from mlperf_suite.features.tuning.early_end import early_end_check, leader_of
 from mlperf_suite.features.tuning.search import TuningSearch
 from mlperf_suite.features.tuning.serving import run_served
@@ -26,9 +25,10 @@ from mlperf_suite.features.tuning.trial_run import (
     EarlyEndCheck,
     MeasuredTrial,
     Records,
-    end_left_over,
+    end_orphan_processes,
     run_trial,
 )
+from mlperf_suite.features.tuning.tuning_report import write_tuning_report
 from mlperf_suite.features.tuning.tuning_request import TuningRequest
 from mlperf_suite.features.tuning.tuning_result import (
     RunPair,
@@ -62,13 +62,13 @@ def tune(request: TuningRequest, say: Callable[[str], None]) -> TuningResult:
     written = (*OF_RUNS, SERVER_OUTPUT)
     with _lock(request.out), terminated_like_interrupted():
         # A tuner that is killed cannot end its run, which would go on beside those that follow.
-        if ended := end_left_over(request.out / "runs", written):
+        if ended := end_orphan_processes(request.out / "runs", written):
             say(f"ended what a killed tuning left: {', '.join(ended)}")
         try:
             return Tuning(request, say).run()
         except KeyboardInterrupt:
             # A second Ctrl-C does not wait for the threads of the trials, which end their runs.
-            end_left_over(request.out / "runs", written)
+            end_orphan_processes(request.out / "runs", written)
             raise
 
 
@@ -110,7 +110,7 @@ class Tuning:
         rounds = self._rounds(claim) if claim.is_better else []
         contributions = contributions_of(claim.best, claim.default, around, rounds)
         claim = replace(claim, contributions=contributions)
-        write_answer(self._request, self._trials, claim, self._say)
+        write_tuning_report(self._request, self._trials, claim, self._say)
         return claim
 
     def _claimed(self) -> TuningResult:
@@ -176,7 +176,7 @@ class Tuning:
 
     @contextlib.contextmanager
     def _ended_together(self) -> Iterator[None]:
-        """Whatever ends the search ends the trials that still run."""
+        """The end of the search ends the trials that still run."""
         try:
             yield
         finally:

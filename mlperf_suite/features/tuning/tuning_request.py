@@ -44,7 +44,7 @@ class TuningRequest:
 
     @property
     def measured(self) -> dict[str, object]:
-        """What is measured, besides the settings; only runs that agree in it are comparable."""
+        """The measurement, besides the settings; only runs that agree in it are comparable."""
         # The default is what the environment says.
         variables = {name: os.environ.get(name) for name in self.space if name.isupper()}
         return {
@@ -57,7 +57,7 @@ class TuningRequest:
 
 
 def request_of(arguments: Namespace) -> TuningRequest:
-    """The command line of `tune`. Raises UsageError for what cannot be."""
+    """The command line of `tune`. Raises UsageError for impossible values."""
     minutes = _minutes("--minutes", arguments.minutes)
     around = arguments.around_minutes
     around = minutes * _AROUND_SHARE if around is None else _minutes("--around-minutes", around, 0)

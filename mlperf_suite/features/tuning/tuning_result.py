@@ -18,7 +18,7 @@ PAIRS = 5
 would show."""
 CONFIDENCE = 0.95
 _FAR = 50.0
-"""The largest logarithm of an interval's end: what lies beyond is no figure."""
+"""The largest logarithm of an interval's end: a larger value is no figure."""
 
 
 @dataclass(frozen=True, slots=True)

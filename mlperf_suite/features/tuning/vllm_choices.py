@@ -40,7 +40,7 @@ _CPU_BLOCK = 32
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Machine:
-    """What decides which values vLLM can run with. `dtypes`: what its GPUs compute."""
+    """The facts that decide which values vLLM can run with. `dtypes`: what its GPUs compute."""
 
     gpus: int
     dtypes: frozenset[str]

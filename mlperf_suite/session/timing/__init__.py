@@ -1,1 +1,1 @@
-"""How fast an engine is, and what follows for the plan: times, sizes and rates of its runs."""
+"""How fast an engine is, and the consequences for the plan: times, sizes and rates of its runs."""

@@ -9,14 +9,14 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.hardware import cpu_computes_bf16, describe_system
 from mlperf_suite.results import typed_json
 from mlperf_suite.results.comparability import Aspect, differences, identity_of
-from mlperf_suite.results.run_folder import ENDED, read_config, read_summary, run_folders
+from mlperf_suite.results.run_folder import FINAL_STATUSES, read_config, read_summary, run_folders
 from mlperf_suite.results.schema import Config, Summary
 from mlperf_suite.session.run_kind import BenchmarkAndScenario, Step
 from mlperf_suite.session.timing.estimate import EngineSpeed
 from mlperf_suite.settings import Settings
 
 _OF_SPEED: tuple[Aspect, ...] = ("engine", "capacity", "release", "surroundings")
-"""What two runs of one speed have in common: everything but what was asked of the system."""
+"""What two runs of one speed have in common: everything but the measurement."""
 
 _COMPARED: tuple[Aspect, ...] = ("measurement", "engine", "capacity")
 """What two runs that are compared have in common."""
@@ -59,7 +59,7 @@ def kept_samples(results_dir: Path, place: BenchmarkAndScenario, config: Config)
     identity = identity_of(config)
     for folder in run_folders(results_dir):
         meta = (read_summary(folder) or Summary()).meta
-        if meta.kind == place and meta.status in ENDED and meta.samples:
+        if meta.kind == place and meta.status in FINAL_STATUSES and meta.samples:
             kept = identity_of(Config.read(read_config(folder)))
             if not differences(kept, identity, _COMPARED, known_to_both=True):
                 return meta.samples
@@ -98,7 +98,7 @@ def earlier_run(settings: Settings) -> EarlierRun | None:
             continue
         summary = read_summary(folder) or Summary()
         # A step that died took as long as it lived.
-        rows = summary.plan if summary.meta.status in ENDED else ()
+        rows = summary.plan if summary.meta.status in FINAL_STATUSES else ()
         took_s = {row.what: row.took_s for row in rows if row.took_s is not None}
         estimates = {r.what: r.estimated_s for r in rows if r.estimated_s and r.what in took_s}
         together_s = sum(estimates.values())

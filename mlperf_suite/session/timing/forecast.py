@@ -1,8 +1,8 @@
 """Plans a session and forecasts its duration before an engine is loaded, from the runs that were
 kept or the kind of CPU.
 
-Imports nothing heavy and reads no data, so that collection stays instant; what reads kept runs is
-imported where there can be some.
+Imports nothing heavy and reads no data, so that collection stays instant; the reader of kept runs
+is imported where there can be some.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mlperf_suite.engines.vllm_environment import is_cpu_build
 from mlperf_suite.hardware import cpu_computes_bf16
 from mlperf_suite.session.companion import companion_kinds, profile_of
 from mlperf_suite.session.engine_source import source_of
-from mlperf_suite.session.plan import Plan, clock, plan_session
+from mlperf_suite.session.plan import Plan, duration_words, plan_session
 from mlperf_suite.session.run_kind import Selection, Step, StepKey, kind_of
 from mlperf_suite.session.timing.estimate import EngineSpeed, Estimator, TokenLengths
 
@@ -99,7 +99,9 @@ def forecast(settings: Settings, plan: Plan) -> Forecast:
     if speed is None:
         ready = "endpoint answered and was" if remote else "engine is loaded and"
         least_s = 0.0 if settings.smoke else _least_s(plan)
-        least = f"at least {clock(least_s)} by MLPerf's minimum durations; " if least_s else ""
+        least = (
+            f"at least {duration_words(least_s)} by MLPerf's minimum durations; " if least_s else ""
+        )
         return Forecast({}, f"{least}the time is estimated once the {ready} probed")
     estimator = _estimator(settings, speed)
     seconds = {s: t for s in plan.steps if (t := estimator.seconds(s)) is not None}
@@ -140,5 +142,5 @@ def _earlier_run(settings: Settings) -> EarlierRun | None:
 
 
 def _has_results(settings: Settings) -> bool:
-    """Whether there can be kept runs; if not, what reads them is not imported."""
+    """Whether there can be kept runs; if not, their reader is not imported."""
     return any(settings.results_dir.glob("*/"))

@@ -41,7 +41,7 @@ class ProbedEngine(Protocol):
         silence_s: float,
         say: Callable[[str], None],
     ) -> EngineSpeed:
-        """See `probe`. `say`: receives what is found besides, in lines."""
+        """See `probe`. `say`: receives notes, in lines."""
 
 
 def probe(
@@ -131,9 +131,9 @@ class _Clock(AnswerCollector):
 
     first_s = end_s = 0.0
 
-    def first_tokens(self, told: Sequence[Tokens]) -> None:
+    def first_tokens(self, tokens: Sequence[Tokens]) -> None:
         self.first_s = time.perf_counter()
-        super().first_tokens(told)
+        super().first_tokens(tokens)
 
     def finished(self, answers: Sequence[Tokens]) -> None:
         self.end_s = time.perf_counter()

@@ -22,7 +22,7 @@ from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.companion import ProfiledRuns, profile_of
 from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.plan import Plan, clock, plan_session
+from mlperf_suite.session.plan import Plan, duration_words, plan_session
 from mlperf_suite.session.run_kind import BenchmarkAndScenario, Step, kind_of
 from mlperf_suite.session.timing.estimate import EngineSpeed, Estimator, offline_qps, server_qps
 
@@ -33,7 +33,7 @@ _TAIL_FACTOR = 2.0
 
 
 class RunSizing:
-    """The plan, what its steps measured, and what follows from it.
+    """The plan, what its steps measured, and the consequences.
 
     `baselines`: a run that is compared with an earlier one takes as many samples as that one.
     """
@@ -47,7 +47,7 @@ class RunSizing:
         self._baselines = baselines
         self._kept_samples: Mapping[BenchmarkAndScenario, int] = {}
         self.estimator = self._estimator_of(None)
-        """What follows from the engine's speed: times and sizes."""
+        """The consequences of the engine's speed: times and sizes."""
         self._offline_rates: dict[str, float] = {}
         """By benchmark id, the samples/s that Offline reached, in this session or earlier."""
         self._limited: set[str] = set()
@@ -56,7 +56,7 @@ class RunSizing:
         self._rates: dict[BenchmarkAndScenario, float] = {}
         """The samples/s that a rate step measured."""
         self._corrected: dict[BenchmarkAndScenario, float] = {}
-        """Those that a run reached that ended too early, sized by too low a rate."""
+        """The samples/s of a run that ended too early, sized by too low a rate."""
         self._estimates: dict[Step, float] = {}
         self._durations: dict[Step, float] = {}
         self._began_s = time.monotonic()
@@ -110,7 +110,7 @@ class RunSizing:
             self._offline_rates[place[0]] = figures.samples_per_sec
 
     def correct(self, key: RunKey, samples_per_s: float) -> None:
-        """Size the runs of a place by what one of them reached, not by what was measured before."""
+        """Size the runs of a place by what one of them reached, not by earlier measurements."""
         self._corrected[key.benchmark_and_scenario] = samples_per_s
 
     def begin(self, step: Step) -> None:
@@ -212,7 +212,8 @@ class RunSizing:
         """The planned and actual time of the session; empty if it was not planned."""
         if self._total_s is None:
             return ""
-        return f"planned {clock(self._total_s)}, took {clock(time.monotonic() - self._began_s)}"
+        took = duration_words(time.monotonic() - self._began_s)
+        return f"planned {duration_words(self._total_s)}, took {took}"
 
     def rows(self, benchmark: Benchmark, scenario: str) -> list[PlanRow]:
         """The steps of a result with their expected and actual times, for its summary."""

@@ -32,7 +32,7 @@ from mlperf_suite.benchmarks.definition import (
     within,
 )
 from mlperf_suite.benchmarks.embedded import smoke_form
-from mlperf_suite.benchmarks.model_marks import TEMPLATE, ModelMarks, SiblingModel
+from mlperf_suite.benchmarks.model_identity import TEMPLATE, ModelIdentity, SiblingModel
 from mlperf_suite.benchmarks.prompts import TextPrompt
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.code_grading import frames
@@ -115,7 +115,7 @@ def _scorer(problems: Path | None) -> DeepseekR1Scorer:
 
 _OFFICIAL = Workload(
     model="deepseek-ai/DeepSeek-R1",
-    marks=ModelMarks(
+    model_identity=ModelIdentity(
         shape={
             "model_type": "deepseek_v3",
             "hidden_size": 7168,

@@ -36,7 +36,7 @@ from mlperf_suite.benchmarks.definition import (
     server,
 )
 from mlperf_suite.benchmarks.embedded import smoke_form
-from mlperf_suite.benchmarks.model_marks import ModelMarks, SiblingModel
+from mlperf_suite.benchmarks.model_identity import ModelIdentity, SiblingModel
 from mlperf_suite.benchmarks.prompts import PublishedTokens
 from mlperf_suite.datasets.samples import Samples
 from mlperf_suite.errors import DatasetError
@@ -165,7 +165,7 @@ def _scorer(problems: Path | None) -> GptOssScorer:
 
 _OFFICIAL = Workload(
     model="openai/gpt-oss-120b",
-    marks=ModelMarks(
+    model_identity=ModelIdentity(
         shape={
             "model_type": "gpt_oss",
             "hidden_size": 2880,

@@ -30,7 +30,7 @@ from mlperf_suite.benchmarks.definition import (
     server,
 )
 from mlperf_suite.benchmarks.embedded import smoke_form
-from mlperf_suite.benchmarks.model_marks import TEMPLATE, ModelMarks, SiblingModel
+from mlperf_suite.benchmarks.model_identity import TEMPLATE, ModelIdentity, SiblingModel
 from mlperf_suite.benchmarks.prompts import PublishedTokens
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import DatasetError
@@ -177,7 +177,7 @@ _REFERENCE = ReferenceAccuracy(
 )
 _OFFICIAL = Workload(
     model="mistralai/Mixtral-8x7B-Instruct-v0.1",
-    marks=ModelMarks(
+    model_identity=ModelIdentity(
         shape={
             "model_type": "mixtral",
             "hidden_size": 4096,

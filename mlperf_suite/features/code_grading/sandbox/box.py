@@ -66,7 +66,7 @@ _ENVIRONMENT = {
 }
 _GRACE_S = 20.0
 """Beyond the program's own time, to set up and tear down the sandbox on a busy machine."""
-_LOOK_S = 0.05
+_POLL_S = 0.05
 """How quickly a run reacts to a stop request, and to its control group's limit."""
 _CHUNK = 65536
 _SIGNALS = 1024
@@ -272,7 +272,7 @@ class _Run:
             if remaining_s <= 0 or self._group_exceeded or (self._stop and self._stop.is_set()):
                 self._stopped = True
                 return
-            for key, _ in selector.select(min(remaining_s, _LOOK_S)):
+            for key, _ in selector.select(min(remaining_s, _POLL_S)):
                 ordering = key.data == "order"
                 if self._send(key.fd) if ordering else self._take(key.fd, key.data):
                     selector.unregister(key.fileobj)
@@ -530,14 +530,14 @@ def _candidates() -> list[Sandbox]:
 
 
 def fault(sandbox: Sandbox) -> str:
-    """Start a sandbox, check its isolation from within, and say what fails; empty if nothing
-    does."""
+    """Start a sandbox, check its isolation from within, and name the failures; empty if there are
+    none."""
     hidden = [str(Path.home() / ".ssh"), str(_PROJECT / "pyproject.toml"), "/etc/shadow", "/sys"]
     outside = ["/", "/usr", "/etc", "/dev", "/proc", "/bin"]
     limits = Limits(wall_s=_TRIAL_S, processes=_TRIED_PROCESSES, disk_bytes=MEBIBYTE)
     command = [sandbox.python, "-I", "-S", "-c", _LOOK_AROUND, json.dumps(hidden)]
     try:
-        outcome = sandbox.run([*command, json.dumps(outside), inside.FIRST_TO_GO], limits=limits)
+        outcome = sandbox.run([*command, json.dumps(outside), inside.OOM_SCORE_FILE], limits=limits)
         view = json.loads(outcome.stdout)
     except SandboxError as error:
         return str(error).removeprefix("no sandbox: ")

@@ -38,7 +38,7 @@ INSIDE_ID = 1000
 UNPRIVILEGED_ID = 65534
 """The outside owner of root's sandboxes ("nobody"): process limits do not apply to root."""
 WORK_FOLDER = "/tmp/work"
-FIRST_TO_GO = "/proc/self/oom_score_adj"
+OOM_SCORE_FILE = "/proc/self/oom_score_adj"
 """What the kernel, if it is short of memory, adds to a process's share in thousandths."""
 TICK_S = 0.02
 """The interval between memory checks."""
@@ -145,7 +145,7 @@ def raise_oom_score() -> None:
     """Have the kernel, if it is short of memory, end this process and its children before any
     other."""
     with contextlib.suppress(OSError):
-        _write(FIRST_TO_GO, "1000")
+        _write(OOM_SCORE_FILE, "1000")
 
 
 def _write(path: str, text: str) -> None:
@@ -360,7 +360,7 @@ def _write_all(number: int, data: bytes) -> None:
 
 
 def _reap(program: int) -> int | None:
-    """Reap whatever has ended; returns the program's wait status once it has ended."""
+    """Reap the processes that have ended; returns the program's wait status once it has ended."""
     status = None
     with contextlib.suppress(ChildProcessError):
         while True:

@@ -64,7 +64,8 @@ class MemoryGroup:
 
 @functools.cache
 def _parent() -> Path | None:
-    """Where this process may make groups with a limit; removes those that ended processes left."""
+    """Where this process may make groups with a limit; removes the groups of processes that
+    ended."""
     for parent in _candidates():
         if group := _made(parent, 2**30):
             group.remove()

@@ -1,6 +1,6 @@
 """The seccomp filter of a sandboxed program: the system calls that it may not make.
 
-Namespaces and an unprivileged user already confine the program. The filter blocks what would reach
+Namespaces and an unprivileged user already confine the program. The filter blocks calls that reach
 around them: attacks on the sandbox's supervisor (ptrace), a new namespace in which the program
 would be root again, sockets that no network namespace confines (AF_VSOCK), and memory that
 `inside.py` cannot count: pages that belong to no process and to no tmpfs (memfd, System V, shared

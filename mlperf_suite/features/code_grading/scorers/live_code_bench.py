@@ -141,7 +141,7 @@ def _tests(text: str) -> list[Mapping[str, Any]]:
             ) from None
         cases = json.loads(pickled_string(data))
     if not isinstance(cases, list):
-        raise TypeError("test cases that are no list")
+        raise TypeError("test cases that are not a list")
     return cases
 
 

@@ -353,7 +353,7 @@ class _Evaluator:
                 return _BINARY[type(op)](self._expression(first), self._expression(second))
             case ast.Call(func=function, args=args, keywords=[]):
                 return self._call(function, args)
-        raise ValueError(f"{type(node).__name__} is no part of an expression")
+        raise ValueError(f"{type(node).__name__} is not part of an expression")
 
     def _expression(self, node: ast.expr) -> Any:
         import sympy
@@ -368,7 +368,7 @@ class _Evaluator:
 
         value = self._names[name]
         if not isinstance(value, sympy.Basic):
-            raise ValueError(f"{name} is no number")
+            raise ValueError(f"{name} is not a number")
         return value
 
     def _call(self, function: ast.expr, args: Sequence[ast.expr]) -> Any:

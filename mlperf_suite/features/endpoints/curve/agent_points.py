@@ -3,7 +3,8 @@
 As the reference client does (examples/10_Agentic_Inference/README.md of mlcommons/endpoints): each
 user replays one trajectory after another, turn by turn with the recorded answers as history, a salt
 before the system prompt for each pass over the data and one after it for each conversation, and the
-recorded delays of tools between turns. A rehearsal: the series takes the reference client's alone.
+recorded delays of tools between turns. Not an MLPerf Endpoints result: the
+series takes the reference client's alone.
 """
 
 from __future__ import annotations

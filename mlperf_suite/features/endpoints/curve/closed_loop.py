@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.request_times import RequestTimes
-from mlperf_suite.engines.hang_detector import LOOK_S, HangDetector
+from mlperf_suite.engines.hang_detector import POLL_S, HangDetector
 from mlperf_suite.engines.protocol import SILENCE_S, Engine, Request, Tokens
 from mlperf_suite.errors import EngineDiedError, EngineError
 
@@ -63,8 +63,8 @@ class LoopTimes:
         return sum(not math.isnan(end) for end in self.ended_s)
 
 
-Enough = Callable[[LoopTimes, float], bool]
-"""Whether to issue no more, from what was measured so far and the seconds since the loop began."""
+StopCondition = Callable[[LoopTimes, float], bool]
+"""Whether to issue no more, from the figures so far and the seconds since the loop began."""
 _Event = tuple[float, Sequence[Tokens], EngineError | None, bool]
 
 
@@ -89,14 +89,14 @@ def hold_concurrency(
     prompts: Iterator[Prompt],
     generation: Generation,
     concurrency: int,
-    enough: Enough,
+    enough: StopCondition,
     *,
     silence_s: float = SILENCE_S,
     keeps_answers: bool = False,
 ) -> LoopTimes:
     """Keep `concurrency` requests at the engine until `enough`, then wait for the last answers.
 
-    `enough` is asked after every answer, and at least every LOOK_S. A request that fails ends the
+    `enough` is asked after every answer, and at least every POLL_S. A request that fails ends the
     loop at once: its requests are dropped, and `failure` says why. Raises EngineDiedError if the
     engine dies or hangs, which is stopped then.
     """
@@ -145,7 +145,7 @@ class _Loop:
     def take(self, silence_s: float) -> None:
         """Take up what the engine reports next, or look after it if it reports nothing."""
         try:
-            event = self._events.queue.get(timeout=LOOK_S)
+            event = self._events.queue.get(timeout=POLL_S)
         except Empty:
             self._look(silence_s)
             return
@@ -173,8 +173,8 @@ class _Loop:
             self._watch.end()
             raise EngineDiedError(hangs)
 
-    def go_on(self, concurrency: int, enough: Enough) -> None:
-        """Issue what is missing to the concurrency, unless it is enough."""
+    def go_on(self, concurrency: int, enough: StopCondition) -> None:
+        """Issue requests up to the concurrency, unless it is enough."""
         if not self._open:
             return
         now_s = time.monotonic() - self._began_s

@@ -21,7 +21,10 @@ from mlperf_suite.features.endpoints.official_client.client_answers import (
     read_answers,
     texts_by_sample,
 )
-from mlperf_suite.features.endpoints.official_client.client_job import ACCURACY_DATA, ClientData
+from mlperf_suite.features.endpoints.official_client.client_job import (
+    ACCURACY_DATA,
+    OfficialClientData,
+)
 from mlperf_suite.features.endpoints.official_client.own_scorers import OwnScorer, own_scorer
 from mlperf_suite.scorers.scorer import Answer, Scores, reads_special_tokens
 from mlperf_suite.session.inputs import Inputs
@@ -74,10 +77,10 @@ class CurveAccuracy:
         texts = texts_by_sample(read_answers(report).get(ACCURACY_DATA, []))
         return self._judged(texts, self._scorer.fault)
 
-    def _data(self) -> ClientData:
+    def _data(self) -> OfficialClientData:
         inputs, benchmark = self.inputs, self.benchmark
         generation = inputs.generation(benchmark, "accuracy")
-        return ClientData(
+        return OfficialClientData(
             prompts=inputs.prompts(benchmark, "accuracy"),
             references=[str(s.reference) for s in inputs.samples(benchmark, "accuracy").items],
             generation=None if generation == inputs.generation(benchmark) else generation,

@@ -61,7 +61,7 @@ class Stretch:
 
     `change`: how far the second curve's area is above the first's, relative. `interval`: of it,
     None if a point has fewer than two blocks. `above`: 1 if the second is above, -1 if the first
-    is, 0 if that cannot be told.
+    is, 0 if that is undecided.
     """
 
     low: float
@@ -99,7 +99,7 @@ class Knee:
 
     @property
     def certain(self) -> bool:
-        """Whether it is told from at least half of the other points."""
+        """Whether it is distinguished from at least half of the other points."""
         return 0 < len(self.concurrencies) <= (self.of_points + 1) // 2
 
 
@@ -179,7 +179,7 @@ def _is_usable(*rates: float) -> bool:
 
 
 def _distances(point: CurvePoint, rng: np.random.Generator) -> Figures:
-    """The draws' distances from what was measured, as logarithms; none in the first row. Columns:
+    """The draws' distances from the measured curve, as logarithms; none in the first row. Columns:
     tokens/s per user, tokens/s of the system."""
     logs = np.log(_usable_blocks(point) or [(1.0, 1.0)])
     count = len(logs)
@@ -290,7 +290,7 @@ def curve_differences(before: CurveFigures | None, now: CurveFigures | None) -> 
         return []
     facts = (
         ("load generator", *(side.client.split(" ")[0] for side in (before, now))),
-        ("rehearsal", *("yes" if side.rehearsal else "no" for side in (before, now))),
+        ("official client", *("no" if side.rehearsal else "yes" for side in (before, now))),
         ("cohort", before.cohort, now.cohort),
     )
     lines = [

@@ -2,7 +2,7 @@
 
 MLPerf Endpoints draws system tokens/s over tokens/s per user (endpoints_rules.md §5 of
 github.com/mlcommons/endpoints_policies). A curve that the suite's own client measured is a
-rehearsal of it and no result.
+curve like it, which is not a result.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mlperf_suite.results.schema import Summary
 
 PART = "curve"
 """The name of the figures in summary.json."""
-REHEARSAL = "rehearsal, not an MLPerf Endpoints result"
+NO_ENDPOINTS_RESULT = "not an MLPerf Endpoints result"
 """The mark on every output of a curve that the official client did not measure."""
 SCORED_FOLDER = "scored"
 """Begins the name of the folder, in a point's, of its accuracy run, with the client's `report`."""
@@ -146,7 +146,7 @@ class CurveFigures:
     @property
     def no_result(self) -> str:
         """Why it is not a result, in words; empty if there is no reason."""
-        return REHEARSAL if self.rehearsal else ""
+        return NO_ENDPOINTS_RESULT if self.rehearsal else ""
 
     @property
     def measured(self) -> tuple[CurvePoint, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import CURVE, LOADGEN
-from mlperf_suite.features.endpoints.client_kind import name_client
+from mlperf_suite.features.endpoints.official_client_kind import name_official_client
 from mlperf_suite.features.endpoints.options import by_official_client
 from mlperf_suite.loadgen.load_plan import ScenarioKey
 from mlperf_suite.session.run_kind import Maker, NoCase, OfOnePart, Selection, Step, StepKey
@@ -17,7 +17,7 @@ from mlperf_suite.session.run_kind import Maker, NoCase, OfOnePart, Selection, S
 if TYPE_CHECKING:
     from mlperf_suite.features.endpoints.curve.curve_figures import CurveRecord
     from mlperf_suite.results.record import Result
-    from mlperf_suite.session.suite import SessionParts
+    from mlperf_suite.session.executor import SessionParts
     from mlperf_suite.session.timing.estimate import Estimator
     from mlperf_suite.settings import Settings
 
@@ -67,7 +67,7 @@ class CurveKind(OfOnePart[CurveKey]):
 
     def check(self, keys: Sequence[CurveKey], session: SessionParts) -> None:
         if by_official_client(session.inputs.settings):
-            name_client(session)
+            name_official_client(session)
 
     def maker(self, session: SessionParts) -> Maker:
         from mlperf_suite.features.endpoints.curve.curves import Curves

@@ -72,8 +72,9 @@ def c_max_of(throughput: Mapping[int, float]) -> int | None:
 
 
 def planned_points(c_max: int, made: Collection[int] = ()) -> list[int]:
-    """The concurrencies of a curve between 1 and `c_max`, ascending: those that were made already,
-    one of each mandatory region (§5.3), and as many more in the widest gaps as make seven."""
+    """The concurrencies of a curve between 1 and `c_max`, ascending: the points that were made
+    already, one of each mandatory region (§5.3), and as many more in the widest gaps as make
+    seven."""
     points = {1, c_max, *(c for c in made if c <= c_max)}
     if c_max > ULTRA_LOW:
         regions = Regions.of(c_max, 1)
@@ -103,7 +104,7 @@ def regions_of(c_max: int | None, concurrency: int) -> tuple[str, ...]:
 
 
 def scored_points(c_max: int | None, concurrencies: Collection[int]) -> list[int]:
-    """The concurrencies at which accuracy is gated, of those that are planned or measured: C_max,
+    """The concurrencies at which accuracy is gated, among planned or measured points: C_max,
     the Offline point, which counts for the highest region too, and one for each other region
     (§5.3): the highest one, whose answers come soonest."""
     counted = [c for c in sorted(concurrencies) if c_max is not None and c <= c_max]
@@ -226,7 +227,7 @@ PROBE_POINT_S = 60.0
 """The same in the search for C_max of an official curve, in s."""
 SMOKE_MAX_S = 65.0
 """The longest that a smoke curve may take for a concurrency, with the last answers, in s."""
-CLIENT_START_S = 8.0
+OFFICIAL_CLIENT_START_S = 8.0
 """What the official client takes to start, in s."""
 _SCORES_S, _CURVE_PROBES = 50.0, 10
 """Of a smoke curve, its accuracy run, in s; of an official one, the doublings to a usual C_max."""
@@ -239,7 +240,7 @@ def curve_s(*, smoke: bool, agentic: bool, by_client: bool) -> float:
     """
     if smoke:
         # The official client answers a request for each user before its accuracy run.
-        start_s, scores = (CLIENT_START_S, 2) if by_client else (0.0, 1)
+        start_s, scores = (OFFICIAL_CLIENT_START_S, 2) if by_client else (0.0, 1)
         # The answers of agents are scored inline.
         scores = 0 if agentic else scores
         points_s = MIN_POINTS * (SMOKE_POINT_S + start_s)

@@ -10,7 +10,7 @@ import numpy as np
 
 from mlperf_suite.features.endpoints.curve.curve_area import Knee, StepCurve, common_points
 from mlperf_suite.features.endpoints.curve.curve_figures import (
-    REHEARSAL,
+    NO_ENDPOINTS_RESULT,
     CurveFigures,
     CurvePoint,
     curve_of,
@@ -71,17 +71,14 @@ class CurveReport(FeatureReport):
 
     def closing(self, summary: Summary) -> list[Line]:
         curve = curve_of(summary)
-        if curve is None:
-            return []
-        mark = [REHEARSAL] if curve.rehearsal else []
-        return [Line("curve", "; ".join([_figure_words(curve), *mark]))]
+        return [] if curve is None else [Line("curve", curve_words(curve))]
 
 
 REPORT = CurveReport()
 
 
 def _curves(runs: Sequence[BaselineRun]) -> dict[str, CurveFigures]:
-    """The first curves by their names in a legend, as many as can be told from each other."""
+    """The first curves by their names in a legend, as many as can be distinguished."""
     rows = {
         ", ".join(filter(None, (f"{number}: {run_name(run)}", run.summary.meta.engine))): curve
         for number, run in enumerate(runs, 1)
@@ -114,7 +111,7 @@ def _which_is_above(first: BaselineRun, run: BaselineRun) -> list[str]:
 
 
 MAX_CURVES = 6
-"""On one chart; more cannot be told from each other."""
+"""On one chart; more cannot be distinguished."""
 _LOOKS = (
     (BLUE, "o", "-"),
     (ORANGE, "s", "--"),
@@ -137,9 +134,8 @@ def curve_sections(curve: CurveFigures | None, benchmark: str | None) -> list[Se
     """A curve of a benchmark: its plot, its knee, and each point with its outcome."""
     if curve is None:
         return []
-    mark = [Paragraph(f"{REHEARSAL[:1].upper()}{REHEARSAL[1:]}.", style="open")]
-    words = _figure_words(curve)
-    blocks: list[Block] = [*(mark if curve.rehearsal else []), Paragraph(f"{words}.")]
+    words = curve_words(curve)
+    blocks: list[Block] = [Paragraph(f"{words}.")]
     blocks += [Plots(plots)] if (plots := curve_plots(curve)) else []
     blocks += record_table(
         _rows(curve), ("region", "outcome", "accuracy", "reason"), style="wide broad"
@@ -176,8 +172,9 @@ def _turns_table(curve: CurveFigures, benchmark: str | None) -> list[Block]:
     low, high = targets.tokens
     gates = (
         f"At each point the rules require an inline score of at least {targets.inline:g}% and "
-        f"{low:g} to {high:g} tokens per turn; a rehearsal is not judged. The conversations of "
-        "one pass may share cached system prompts, so first turns may find theirs cached."
+        f"{low:g} to {high:g} tokens per turn; only a curve of the official client is judged. The "
+        "conversations of one pass may share cached system prompts, so first turns may find "
+        "theirs cached."
     )
     return [*record_table(records, title="Turns, point by point", note=gates)]
 
@@ -203,7 +200,7 @@ def curve_plots(curve: CurveFigures | None) -> list[Plot]:
     return [Plot("curve", caption, partial(draw_curves, {"": curve}), panels=2)]
 
 
-def _figure_words(curve: CurveFigures) -> str:
+def curve_words(curve: CurveFigures) -> str:
     """The highest throughput and the knee, in a line."""
     steps = StepCurve(curve.measured)
     points = steps.points
@@ -287,14 +284,8 @@ def draw_curves(curves: Mapping[str, CurveFigures], panels: Any, ink: str) -> No
         below.plot(users, [np.nan if t is None else t for t in times], mark, **style)
     if list(step_curves) == [""]:
         _name_points(step_curves[""], above, ink)
-    rehearsal = any(curve.rehearsal for curve in curves.values())
-    above.set_title(REHEARSAL.upper() if rehearsal else "The curve", fontsize=9, loc="left")
-    if rehearsal:
-        above.text(
-            *(0.5, 0.45, "REHEARSAL"),
-            **{"transform": above.transAxes, "fontsize": 30, "color": ink, "alpha": 0.12},
-            **{"ha": "center", "va": "center", "rotation": 20, "weight": "bold"},
-        )
+    label = f" ({NO_ENDPOINTS_RESULT})" if any(c.rehearsal for c in curves.values()) else ""
+    above.set_title(f"The curve{label}", fontsize=9, loc="left")
     points = [point for curve in step_curves.values() for point in curve.points]
     # An interval from few blocks may be many times as wide as the curve: it is cut there.
     ends = {

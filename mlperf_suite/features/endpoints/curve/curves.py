@@ -1,8 +1,8 @@
 """Measures a curve: one server at each of several fixed concurrencies, point by point.
 
 The official client issues the requests (--client inference-endpoint), or else the suite's own, and
-then every output is marked as a rehearsal. Each point is kept in curve.json once it ended, and an
-interrupted curve goes on with the next start.
+then every output says that it is not an MLPerf Endpoints result. Each point is kept in curve.json
+once it ended, and an interrupted curve goes on with the next start.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from mlperf_suite.features.endpoints.curve.agent_points import (
     sampling_of,
 )
 from mlperf_suite.features.endpoints.curve.closed_loop import (
-    Enough,
     LoopTimes,
     Prompt,
+    StopCondition,
     hold_concurrency,
 )
 from mlperf_suite.features.endpoints.curve.curve_accuracy import CurveAccuracy, token_ids_of
@@ -45,8 +45,8 @@ from mlperf_suite.features.endpoints.curve.curve_figures import (
 )
 from mlperf_suite.features.endpoints.curve.curve_points import (
     BLOCKS,
-    CLIENT_START_S,
     GAIN,
+    OFFICIAL_CLIENT_START_S,
     PROBE_POINT_S,
     SMOKE_MAX_S,
     SMOKE_POINT_S,
@@ -67,7 +67,7 @@ from mlperf_suite.features.endpoints.curve.official_points import (
 )
 from mlperf_suite.features.endpoints.official_client.client_job import whole_passes as passes_of
 from mlperf_suite.features.endpoints.official_client.client_process import SILENCE_S
-from mlperf_suite.features.endpoints.official_client.installation import find_client
+from mlperf_suite.features.endpoints.official_client.installation import find_official_client
 from mlperf_suite.features.endpoints.official_client_results.series import SEED_SETS, min_duration_s
 from mlperf_suite.features.endpoints.options import by_official_client
 from mlperf_suite.features.servers.engine import EndpointEngine
@@ -77,7 +77,7 @@ from mlperf_suite.results import typed_json
 from mlperf_suite.results.comparability import differences, identity_of
 from mlperf_suite.results.record import Result
 from mlperf_suite.results.run_folder import (
-    ENDED,
+    FINAL_STATUSES,
     read_config,
     read_object,
     read_summary,
@@ -86,7 +86,7 @@ from mlperf_suite.results.run_folder import (
 from mlperf_suite.results.schema import Config
 from mlperf_suite.rules.limits import client_limits, held_back
 from mlperf_suite.session.load_run import Observation, StepMaker
-from mlperf_suite.session.plan import clock
+from mlperf_suite.session.plan import duration_words
 from mlperf_suite.session.run_kind import Step
 
 CURVE_JSON = "curve.json"
@@ -131,7 +131,7 @@ class Curves(StepMaker):
             return None
         config = endpoint_config(inputs)
         return OfficialPoints(
-            find_client(),
+            find_official_client(),
             result.folder.path,
             tuple(target.url for target in config.targets),
             self.engine.description.model,
@@ -172,7 +172,7 @@ class Curves(StepMaker):
             yield self._salted(token_ids[index]) if salted else token_ids[index], stops[index]
 
     def _salted(self, prompt: Any) -> list[int]:
-        """A prompt with a salt behind its first token, so that no cache knows what follows."""
+        """A prompt with a salt behind its first token, so that no cache knows the rest."""
         # In the client's own form, by which a judge of what was sent finds it.
         text = f"[{secrets.token_hex(_SALT_BYTES)}] "
         salt = self.inputs.tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -211,7 +211,7 @@ class _Curve:
             summary = read_summary(earlier)
             if earlier == folder or not (curve and summary and summary.meta.benchmark == benchmark):
                 continue
-            if summary.meta.status in ENDED:
+            if summary.meta.status in FINAL_STATUSES:
                 return
             words = f"{earlier.name}: an unfinished curve"
             if curve.client != self.record.figures.client:
@@ -243,7 +243,7 @@ class _Curve:
                 return
             self._hold(_WARM_UP_REQUESTS, lambda times, now_s: True)
 
-    def _hold(self, concurrency: int, enough: Enough) -> LoopTimes:
+    def _hold(self, concurrency: int, enough: StopCondition) -> LoopTimes:
         maker = self.maker
         return hold_concurrency(
             maker.engine,
@@ -259,7 +259,7 @@ class _Curve:
         and one that would take too long is left out."""
         is_smoke = self.maker.settings.smoke
         seconds = SMOKE_POINT_S if is_smoke else PROBE_POINT_S
-        start_s = CLIENT_START_S if self._official is not None else 0.0
+        start_s = OFFICIAL_CLIENT_START_S if self._official is not None else 0.0
         expected_s = 0.0
         while (concurrency := next_probe(self.throughput)) is not None:
             if is_smoke and expected_s > SMOKE_MAX_S:
@@ -291,7 +291,7 @@ class _Curve:
     # The points
 
     def measure(self) -> None:
-        """Measure what is planned between 1 and C_max and was not measured yet."""
+        """Measure the planned points between 1 and C_max that were not measured yet."""
         c_max = self.record.figures.c_max
         if c_max is None:
             return
@@ -304,7 +304,8 @@ class _Curve:
             names = ", ".join(f"{concurrency:,}" for concurrency in ahead)
             more = f"{len(ahead)} more point{'' if len(ahead) == 1 else 's'}"
             self.maker.display.say(
-                f"C_max {c_max:,}; {more}, at {names}: {clock(seconds)} and the last answers"
+                f"C_max {c_max:,}; {more}, at {names}: {duration_words(seconds)} "
+                "and the last answers"
             )
         is_smoke = self.maker.settings.smoke
         scored = self._scored(planned)

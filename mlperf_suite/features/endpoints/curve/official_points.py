@@ -22,15 +22,15 @@ from mlperf_suite.features.endpoints.official_client.client_answers import (
 )
 from mlperf_suite.features.endpoints.official_client.client_job import (
     PERFORMANCE_DATA,
-    ClientData,
-    ClientJob,
-    ClientLoad,
+    OfficialClientData,
+    OfficialClientJob,
+    OfficialClientLoad,
 )
 from mlperf_suite.features.endpoints.official_client.client_process import (
-    ClientProgress,
-    run_client,
+    OfficialClientProgress,
+    run_official_client,
 )
-from mlperf_suite.features.endpoints.official_client.installation import ClientInstallation
+from mlperf_suite.features.endpoints.official_client.installation import OfficialClientInstallation
 from mlperf_suite.features.endpoints.official_client_results.result_files import (
     Distribution,
     ResultSummary,
@@ -56,7 +56,7 @@ class OfficialPoints:
     `readers`: of each server's metrics, as for `ServerWatch`.
     """
 
-    client: ClientInstallation
+    client: OfficialClientInstallation
     folder: Path
     urls: tuple[str, ...]
     model: str
@@ -84,13 +84,13 @@ class OfficialPoints:
         `least_s`: the minimum duration that the configuration names, in s. A client that fails
         makes a failed point; a full disk ends the curve, by OSError.
         """
-        load = ClientLoad(concurrency=concurrency, requests=requests, least_s=least_s)
-        job = self._job(load, ClientData(prompts=prompts))
+        load = OfficialClientLoad(concurrency=concurrency, requests=requests, least_s=least_s)
+        job = self._job(load, OfficialClientData(prompts=prompts))
         run_folder = self._new_folder(place, concurrency)
         try:
             with contextlib.ExitStack() as stack:
                 watches = [stack.enter_context(ServerWatch(read)) for read in self.readers]
-                report = run_client(
+                report = run_official_client(
                     self.client,
                     job,
                     run_folder,
@@ -116,9 +116,9 @@ class OfficialPoints:
                 return point_of(times, issuing_s, concurrency).blocks
         return ()
 
-    def _job(self, load: ClientLoad, performance: ClientData) -> ClientJob:
+    def _job(self, load: OfficialClientLoad, performance: OfficialClientData) -> OfficialClientJob:
         seeds = self.seed_set.seeds
-        return ClientJob(
+        return OfficialClientJob(
             name=f"concurrency {load.concurrency}",
             urls=self.urls,
             model=self.model,
@@ -132,24 +132,24 @@ class OfficialPoints:
             key_variable=self.key_variable,
         )
 
-    def score(self, concurrency: int, data: ClientData, scorer: str, point: Path) -> Path:
+    def score(self, concurrency: int, data: OfficialClientData, scorer: str, point: Path) -> Path:
         """Have the accuracy data answered at a concurrency; returns the client's folder.
 
         The client has no accuracy run at a fixed concurrency alone: a request for each user comes
         before it. `scorer`: the client's name of one. `point`: the folder of the point's files,
-        beside which those of this run are. Raises ClientRunError, OSError.
+        beside which those of this run are. Raises OfficialClientRunError, OSError.
         """
-        performance = ClientData(prompts=itertools.islice(data.prompts, concurrency))
-        load = ClientLoad(concurrency=concurrency, requests=concurrency)
+        performance = OfficialClientData(prompts=itertools.islice(data.prompts, concurrency))
+        load = OfficialClientLoad(concurrency=concurrency, requests=concurrency)
         job = replace(self._job(load, performance), accuracy=data, scorer=scorer)
         place = self.folder.absolute() / point.parent
         names = (f"{SCORED_FOLDER}{f'-{n}' if n > 1 else ''}" for n in itertools.count(1))
         folder = next(place / name for name in names if not (place / name).exists())
-        return run_client(
+        return run_official_client(
             self.client, job, folder, on_progress=self._progress, silence_s=self.silence_s
         )
 
-    def _progress(self, progress: ClientProgress) -> None:
+    def _progress(self, progress: OfficialClientProgress) -> None:
         self.display.requests(progress.completed, progress.total, progress.failed)
 
     def _new_folder(self, place: str, concurrency: int) -> Path:

@@ -13,9 +13,12 @@ from itertools import chain
 from pathlib import Path
 
 from mlperf_suite.benchmarks.rounds import Round
-from mlperf_suite.features.endpoints.judging.client_submissions import client_results_of, events_of
+from mlperf_suite.features.endpoints.judging.official_client_submissions import (
+    events_of,
+    official_client_results_of,
+)
 from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
-    ClientBenchmark,
+    OfficialClientBenchmark,
 )
 from mlperf_suite.features.endpoints.official_client_results.package_files import (
     POINT_YAML,
@@ -25,17 +28,17 @@ from mlperf_suite.features.endpoints.official_client_results.package_files impor
 )
 from mlperf_suite.features.endpoints.official_client_results.provisioned_power import SystemPower
 from mlperf_suite.features.endpoints.official_client_results.result_files import (
-    CLIENT_ACCURACY,
-    CLIENT_SUMMARY,
+    OFFICIAL_CLIENT_ACCURACY,
+    OFFICIAL_CLIENT_SUMMARY,
     AccuracyResults,
-    ClientConfig,
+    OfficialClientConfig,
     ResultSummary,
     earlier_scores,
     read_typed,
     read_yaml_as,
 )
 from mlperf_suite.features.endpoints.official_client_results.series import SERIES, SERIES_MODELS
-from mlperf_suite.features.endpoints.rules.client_rules import ClientFacts
+from mlperf_suite.features.endpoints.rules.official_client_rules import OfficialClientFacts
 from mlperf_suite.features.endpoints.rules.package_rules import CurveFacts, PointFacts
 from mlperf_suite.features.submission_check.scenario_folders import DIVISIONS, TreeJudge
 from mlperf_suite.judging.judges import Folders, FoundResults, JudgeRequest
@@ -45,8 +48,10 @@ from mlperf_suite.rules import judge
 
 _POINT = re.compile(r"r([0-9]{1,9})")
 _DESCRIPTION, _CONFIG = "system_desc.json", "config.yaml"
-_FILES = (POINT_YAML, _CONFIG, CLIENT_SUMMARY, _DESCRIPTION)
-CLIENT_FILES = frozenset({CLIENT_SUMMARY, CLIENT_ACCURACY, POINT_YAML, SYSTEM_POWER})
+_FILES = (POINT_YAML, _CONFIG, OFFICIAL_CLIENT_SUMMARY, _DESCRIPTION)
+OFFICIAL_CLIENT_FILES = frozenset(
+    {OFFICIAL_CLIENT_SUMMARY, OFFICIAL_CLIENT_ACCURACY, POINT_YAML, SYSTEM_POWER}
+)
 
 
 def _find(root: Path, folders: Folders) -> FoundResults:
@@ -56,7 +61,7 @@ def _find(root: Path, folders: Folders) -> FoundResults:
     for folder, files in folders:
         if (package := _package_of(folder, files)) is not None:
             packages[folder] = package
-        elif CLIENT_FILES & set(files):
+        elif OFFICIAL_CLIENT_FILES & set(files):
             is_part = folder != root and folder.name in ("performance", "accuracy")
             of_client.add(folder.parent if is_part else folder)
     roots = frozenset(packages.values())
@@ -74,7 +79,9 @@ def _find(root: Path, folders: Folders) -> FoundResults:
     return FoundResults(frozenset(packages), verdicts)
 
 
-JUDGE = TreeJudge(rank=2, find=_find, files=CLIENT_FILES, results_in=client_results_of)
+JUDGE = TreeJudge(
+    rank=2, find=_find, files=OFFICIAL_CLIENT_FILES, results_in=official_client_results_of
+)
 
 
 def _package_of(folder: Path, files: list[str]) -> Path | None:
@@ -114,7 +121,10 @@ def _copies(roots: Iterable[Path]) -> dict[Path, str]:
     for root in sorted(roots):
         for system, model in _curves(root):
             for _, folder in _points(root, system, model):
-                results = read_typed(folder / CLIENT_SUMMARY, ResultSummary), _scores(folder)
+                results = (
+                    read_typed(folder / OFFICIAL_CLIENT_SUMMARY, ResultSummary),
+                    _scores(folder),
+                )
                 for result, _ in results:
                     if result is not None and result.run is not None:
                         points[result.run].append(folder)
@@ -192,15 +202,17 @@ def _point(folder: Path, number: int, model: str, tokenizer: Path | None) -> Poi
 
 def _client(
     folder: Path, model: str, file: PointFile | None, tokenizer: Path | None
-) -> ClientFacts:
+) -> OfficialClientFacts:
     """The client's files of a point."""
-    benchmark = SERIES_MODELS.get(model) or ClientBenchmark(model, "datacenter", "Server", 0, 0)
+    benchmark = SERIES_MODELS.get(model) or OfficialClientBenchmark(
+        model, "datacenter", "Server", 0, 0
+    )
     if file is not None and file.offline == "dedicated":
         benchmark = replace(benchmark, scenario="Offline")
-    config, fault = read_yaml_as(folder / _CONFIG, ClientConfig)
-    summary, no_summary = read_typed(folder / CLIENT_SUMMARY, ResultSummary)
+    config, fault = read_yaml_as(folder / _CONFIG, OfficialClientConfig)
+    summary, no_summary = read_typed(folder / OFFICIAL_CLIENT_SUMMARY, ResultSummary)
     accuracy, no_accuracy = _scores(folder)
-    return ClientFacts(
+    return OfficialClientFacts(
         name=model,
         scenario=folder.name,
         round=SERIES,
@@ -215,8 +227,8 @@ def _client(
 
 def _scores(folder: Path) -> tuple[AccuracyResults | None, str]:
     """The scores of a point and "", or None and why they cannot be read; "" if there are none."""
-    if (folder / CLIENT_ACCURACY).exists():
-        return read_typed(folder / CLIENT_ACCURACY, AccuracyResults)
+    if (folder / OFFICIAL_CLIENT_ACCURACY).exists():
+        return read_typed(folder / OFFICIAL_CLIENT_ACCURACY, AccuracyResults)
     earlier = folder / "results.json"
     return earlier_scores(earlier) if earlier.exists() else (None, "")
 
@@ -251,7 +263,7 @@ def _point_faults(root: Path, point: PointFacts) -> Iterator[str]:
         value: str = getattr(point.file, name)
         path = Path(value.strip())
         if path.is_absolute() or ".." in path.parts or not _is_folder(root / path):
-            yield f"{point.name}: {name} {value} is no folder of the package"
+            yield f"{point.name}: {name} {value} is not a folder of the package"
 
 
 def _is_folder(path: Path) -> bool:

@@ -20,7 +20,7 @@ EVENTS_FILE, INDEX_FILE = "events.jsonl", "sample_idx_map.json"
 
 
 @dataclass(slots=True)
-class ClientAnswer:
+class OfficialClientAnswer:
     """A request that ended, or of which that is not known yet. `sample`: its number in the data.
 
     Times in ns of the client's clock; `first_ns` is None for an answer that was not streamed.
@@ -34,7 +34,7 @@ class ClientAnswer:
     text: str = ""
 
 
-def read_answers(report: Path) -> dict[str, list[ClientAnswer]]:
+def read_answers(report: Path) -> dict[str, list[OfficialClientAnswer]]:
     """By data set, the requests that ended, in the order of their ends.
 
     Raises RunError for files that cannot be read.
@@ -48,16 +48,16 @@ def read_answers(report: Path) -> dict[str, list[ClientAnswer]]:
         raise RunError(f"{report}: {INDEX_FILE} or {EVENTS_FILE} cannot be read") from None
 
 
-def _answers(path: Path, maps: dict[str, dict[str, int]]) -> dict[str, list[ClientAnswer]]:
+def _answers(path: Path, maps: dict[str, dict[str, int]]) -> dict[str, list[OfficialClientAnswer]]:
     places = {uuid: (name, number) for name, of in maps.items() for uuid, number in of.items()}
-    open_requests: dict[str, ClientAnswer] = {}
-    ended: dict[str, list[ClientAnswer]] = {name: [] for name in maps}
+    open_requests: dict[str, OfficialClientAnswer] = {}
+    ended: dict[str, list[OfficialClientAnswer]] = {name: [] for name in maps}
     for event in events_in(path):
         uuid, now_ns = event.sample_uuid, event.timestamp_ns
         if uuid not in places:
             continue
         name, number = places[uuid]
-        request = open_requests.setdefault(uuid, ClientAnswer(number, now_ns))
+        request = open_requests.setdefault(uuid, OfficialClientAnswer(number, now_ns))
         if event.event_type == "sample.recv_first":
             request.first_ns = now_ns
         elif event.event_type == "sample.complete":
@@ -66,7 +66,7 @@ def _answers(path: Path, maps: dict[str, dict[str, int]]) -> dict[str, list[Clie
     return ended
 
 
-def request_times(answers: Sequence[ClientAnswer], tokens: Sequence[int]) -> RequestTimes:
+def request_times(answers: Sequence[OfficialClientAnswer], tokens: Sequence[int]) -> RequestTimes:
     """Their times since the first one was issued; at least one answer. `tokens`: of each."""
     import numpy as np
 
@@ -80,6 +80,6 @@ def request_times(answers: Sequence[ClientAnswer], tokens: Sequence[int]) -> Req
     return RequestTimes(issued, first, ended, np.array(tokens))
 
 
-def texts_by_sample(answers: Sequence[ClientAnswer]) -> dict[int, str]:
+def texts_by_sample(answers: Sequence[OfficialClientAnswer]) -> dict[int, str]:
     """The text that answered each sample; one without an answer is missing."""
     return {answer.sample: answer.text for answer in answers}

@@ -33,7 +33,7 @@ _MARGIN = 1.1
 
 
 @dataclass(frozen=True, slots=True)
-class ClientLoad:
+class OfficialClientLoad:
     """How requests are issued; exactly one kind. `rate`: Poisson, in requests/s. `concurrency`:
     closed loop. Neither: all at once. `requests`: how many. `least_s`: the minimum duration that
     the configuration names, in s.
@@ -67,7 +67,7 @@ def whole_passes(samples: int, rate: float | None, least_s: float) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientData:
+class OfficialClientData:
     """Samples that are sent, in their order: token ids, or for the chat route prompts with pictures
     as their messages.
 
@@ -97,7 +97,7 @@ def _row(prompt: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientJob:
+class OfficialClientJob:
     """One run of the client.
 
     `urls`: of the servers, with scheme. `model`: its name on the servers. `tokenizer`: a folder;
@@ -113,13 +113,13 @@ class ClientJob:
     urls: tuple[str, ...]
     model: str
     tokenizer: Path | None
-    load: ClientLoad
-    performance: ClientData
+    load: OfficialClientLoad
+    performance: OfficialClientData
     generation: Generation | None = None
     max_new_tokens: int
     streaming: bool = True
     seeds: tuple[int, int] = (42, 42)
-    accuracy: ClientData | None = None
+    accuracy: OfficialClientData | None = None
     scorer: str = PLACEHOLDER
     keeps_special_tokens: bool = False
     workers: int = 1
@@ -133,7 +133,7 @@ class ClientJob:
         return "perf" if self.accuracy is None else "both"
 
 
-def config_of_job(job: ClientJob, folder: Path) -> dict[str, Any]:
+def config_of_job(job: OfficialClientJob, folder: Path) -> dict[str, Any]:
     """The configuration of a job whose files are in that folder."""
     load, (schedule_seed, sample_seed) = job.load, job.seeds
     runtime: dict[str, Any] = {
@@ -163,7 +163,7 @@ def config_of_job(job: ClientJob, folder: Path) -> dict[str, Any]:
     }
 
 
-def _model_params(job: ClientJob) -> dict[str, Any]:
+def _model_params(job: OfficialClientJob) -> dict[str, Any]:
     params: dict[str, Any] = {
         "name": job.model,
         "streaming": "on" if job.streaming else "off",
@@ -190,7 +190,7 @@ def _sampling(generation: Generation, route: Route) -> Mapping[str, Any]:
     return {name: value for name, value in params.items() if value is not None}
 
 
-def _datasets(job: ClientJob, folder: Path) -> Iterable[dict[str, Any]]:
+def _datasets(job: OfficialClientJob, folder: Path) -> Iterable[dict[str, Any]]:
     yield {
         "name": "performance-data",
         "type": "performance",
@@ -214,7 +214,7 @@ def _datasets(job: ClientJob, folder: Path) -> Iterable[dict[str, Any]]:
         }
 
 
-def write_job(job: ClientJob, folder: Path) -> Path:
+def write_job(job: OfficialClientJob, folder: Path) -> Path:
     """Write a job's configuration and data into a folder; returns the configuration's file.
 
     Raises OSError if they cannot be written.
@@ -228,6 +228,6 @@ def write_job(job: ClientJob, folder: Path) -> Path:
     return folder / CONFIG_FILE
 
 
-def _write_lines(path: Path, data: ClientData) -> None:
+def _write_lines(path: Path, data: OfficialClientData) -> None:
     with path.open("w", encoding="ascii") as file:
         file.writelines(data.lines())

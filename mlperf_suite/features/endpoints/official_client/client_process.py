@@ -19,10 +19,13 @@ from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.errors import RunError
 from mlperf_suite.features.endpoints.official_client.client_job import (
     REPORT_FOLDER,
-    ClientJob,
+    OfficialClientJob,
     write_job,
 )
-from mlperf_suite.features.endpoints.official_client.installation import CLIENT, ClientInstallation
+from mlperf_suite.features.endpoints.official_client.installation import (
+    OFFICIAL_CLIENT,
+    OfficialClientInstallation,
+)
 from mlperf_suite.untrusted_files import printable
 
 LOG_FILE = "client.log"
@@ -33,7 +36,7 @@ INTERRUPT_S = 20.0
 """How long the client gets to write what it has after an interrupt, in s."""
 _END_S = 10.0
 """How long ending the client's processes may take after that, in s."""
-_LOOK_S = 0.25
+_POLL_S = 0.25
 _TAIL_BYTES = 16_384
 _FULL_BYTES = 2**16
 """A file system with less is full: the client's own files are larger."""
@@ -44,7 +47,7 @@ _ERRORS = re.compile(r"errors=(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class ClientProgress:
+class OfficialClientProgress:
     """How far a run is, by the client's own progress bar. `total`: the requests that it issues; 0
     before it says."""
 
@@ -53,7 +56,7 @@ class ClientProgress:
     failed: int = 0
 
 
-class ClientRunError(RunError):
+class OfficialClientRunError(RunError):
     """The client ended without a result, in one line. `folder`: what it left is there."""
 
     def __init__(self, message: str, folder: Path) -> None:
@@ -61,12 +64,12 @@ class ClientRunError(RunError):
         self.folder = folder
 
 
-def run_client(
-    client: ClientInstallation,
-    job: ClientJob,
+def run_official_client(
+    client: OfficialClientInstallation,
+    job: OfficialClientJob,
     folder: Path,
     *,
-    on_progress: Callable[[ClientProgress], None] | None = None,
+    on_progress: Callable[[OfficialClientProgress], None] | None = None,
     silence_s: float = SILENCE_S,
     interrupt_s: float = INTERRUPT_S,
 ) -> Path:
@@ -78,11 +81,13 @@ def run_client(
     no process of the client is left; on Ctrl-C or silence it gets `interrupt_s` to write what it
     has.
 
-    Raises ClientRunError, and OSError where the disk is full or a folder cannot be written.
+    Raises OfficialClientRunError, and OSError where the disk is full or a folder cannot be written.
     """
     folder = folder.absolute()
     if (folder / REPORT_FOLDER).exists():
-        raise ClientRunError(f"{folder} has files of another run of {CLIENT}", folder)
+        raise OfficialClientRunError(
+            f"{folder} has files of another run of {OFFICIAL_CLIENT}", folder
+        )
     command = [str(client.program), "benchmark", "from-config", "--mode", job.mode]
     command += ["--config", str(write_job(job, folder))]
     watch = _Watch(folder, silence_s)
@@ -91,10 +96,10 @@ def run_client(
             if on_progress is not None:
                 on_progress(watch.progress)
             if reason := watch.fault():
-                raise ClientRunError(f"{reason}; what it wrote is in {folder}", folder)
+                raise OfficialClientRunError(f"{reason}; what it wrote is in {folder}", folder)
             # A plain wait, so that Ctrl-C comes through at once.
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_LOOK_S)
+                process.wait(_POLL_S)
     if process.returncode:
         raise _death(process.returncode, folder)
     if on_progress is not None:
@@ -104,7 +109,7 @@ def run_client(
 
 @contextlib.contextmanager
 def _started(
-    client: ClientInstallation, command: list[str], folder: Path, interrupt_s: float
+    client: OfficialClientInstallation, command: list[str], folder: Path, interrupt_s: float
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The client under its guard, in a session of its own; both are gone afterwards."""
     guard = [
@@ -155,7 +160,7 @@ class _Watch:
         self._size = -1
 
     @property
-    def progress(self) -> ClientProgress:
+    def progress(self) -> OfficialClientProgress:
         """The last state of the client's progress bar."""
         return progress_in(_tail(self._folder))
 
@@ -169,31 +174,31 @@ class _Watch:
             progress = self.progress
             of_all = f" of {progress.total:,}" if progress.total else ""
             return (
-                f"{CLIENT} hangs: it printed nothing for {self._silence_s:g} s, with "
+                f"{OFFICIAL_CLIENT} hangs: it printed nothing for {self._silence_s:g} s, with "
                 f"{progress.completed:,}{of_all} requests ended"
             )
         return ""
 
 
-def progress_in(output: str) -> ClientProgress:
+def progress_in(output: str) -> OfficialClientProgress:
     """The last state of a progress bar in what the client printed."""
     states = list(_COUNT.finditer(output))
     if not states:
-        return ClientProgress()
+        return OfficialClientProgress()
     completed, total = map(int, states[-1].groups())
     errors = _ERRORS.search(states[-1].group())
     failed = int(errors.group(1)) if errors else 0
-    return ClientProgress(completed, total, failed)
+    return OfficialClientProgress(completed, total, failed)
 
 
 def _death(status: int, folder: Path) -> Exception:
     """Why the client died, by its last lines. A full disk is no fault of the run: an OSError."""
     how = f"by signal {status - 128}" if status > 128 else f"with status {status}"
-    death = f"{CLIENT} died {how}"
+    death = f"{OFFICIAL_CLIENT} died {how}"
     for place in filter(_is_full, (folder, _EVENTS_PLACE)):
         return OSError(ENOSPC, f"no space left, {death}; what it wrote is in {folder}", str(place))
     reason = last_words(_tail(folder)) or "it printed nothing"
-    return ClientRunError(f"{death}: {reason} ({folder / LOG_FILE})", folder)
+    return OfficialClientRunError(f"{death}: {reason} ({folder / LOG_FILE})", folder)
 
 
 def _is_full(place: Path) -> bool:

@@ -20,7 +20,7 @@ import time
 import psutil
 
 _PR_SET_CHILD_SUBREAPER = 36
-_LOOK_S = 0.1
+_POLL_S = 0.1
 _TERM_S = 3.0
 """How long processes have to end after SIGTERM, in s."""
 
@@ -35,7 +35,7 @@ def main(patience_s: float, folder: str, command: list[str]) -> int:
     client = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL)
     try:
         # Until standard input ends; each look waits a moment for that.
-        while client.poll() is None and not select.select([sys.stdin], [], [], _LOOK_S)[0]:
+        while client.poll() is None and not select.select([sys.stdin], [], [], _POLL_S)[0]:
             pass
         _interrupt(client, patience_s)
     finally:
@@ -51,7 +51,7 @@ def _interrupt(client: subprocess.Popen[bytes], patience_s: float) -> None:
     client.send_signal(signal.SIGINT)
     limit = time.monotonic() + patience_s
     while client.poll() is None and time.monotonic() < limit:
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
 
 
 def _end_children() -> None:

@@ -12,8 +12,8 @@ from mlperf_suite.assets import nltk_data_dir
 from mlperf_suite.errors import UsageError
 from mlperf_suite.untrusted_files import read_regular
 
-CLIENT = "inference-endpoint"
-CLIENT_FOLDER = SUITE_FOLDER / ".endpoints-client"
+OFFICIAL_CLIENT = "inference-endpoint"
+OFFICIAL_CLIENT_FOLDER = SUITE_FOLDER / ".endpoints-client"
 KNOWN_VERSION, KNOWN_COMMIT = "0.1.0", "ea3327530376fef63d706f4105612e17c2c80a8d"
 """What this room was written for and tried with; the set-up's script names the commit too."""
 _HOW_TO_GET = (
@@ -29,7 +29,7 @@ _OF_THE_SUITE = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTHONSTARTUP")
 
 
 @dataclass(frozen=True, slots=True)
-class ClientInstallation:
+class OfficialClientInstallation:
     """The client in its environment. `commit`: that it was built from; "" if it is unknown."""
 
     program: Path
@@ -53,7 +53,7 @@ class ClientInstallation:
     @property
     def words(self) -> str:
         """Which client it is, in words."""
-        return f"{CLIENT} {self.version}, commit {self.commit[:8] or 'unknown'}"
+        return f"{OFFICIAL_CLIENT} {self.version}, commit {self.commit[:8] or 'unknown'}"
 
     @property
     def note(self) -> str:
@@ -63,23 +63,23 @@ class ClientInstallation:
         return f"{self.words}: this suite was tried with commit {KNOWN_COMMIT[:8]}"
 
 
-def find_client(folder: Path | None = None) -> ClientInstallation:
+def find_official_client(folder: Path | None = None) -> OfficialClientInstallation:
     """The client that was built into a folder, by default where `make endpoints-client` does.
 
     Raises UsageError if it is missing, does not start or is of another version than this room
     writes configurations for.
     """
-    folder = CLIENT_FOLDER if folder is None else folder
-    program = folder / "bin" / CLIENT
+    folder = OFFICIAL_CLIENT_FOLDER if folder is None else folder
+    program = folder / "bin" / OFFICIAL_CLIENT
     if not program.is_file():
-        raise UsageError(f"--client {CLIENT}: not built in {folder}: {_HOW_TO_GET}")
+        raise UsageError(f"--client {OFFICIAL_CLIENT}: not built in {folder}: {_HOW_TO_GET}")
     version = _version_of(program)
     if version != KNOWN_VERSION:
         raise UsageError(
-            f"--client {CLIENT}: {program} is version {version or 'unknown'}, known is "
+            f"--client {OFFICIAL_CLIENT}: {program} is version {version or 'unknown'}, known is "
             f"{KNOWN_VERSION}: check out commit {KNOWN_COMMIT[:8]} and make endpoints-client"
         )
-    return ClientInstallation(program, version, _commit_of(folder / "source"))
+    return OfficialClientInstallation(program, version, _commit_of(folder / "source"))
 
 
 def _version_of(program: Path) -> str:
@@ -95,10 +95,14 @@ def _version_of(program: Path) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         reason = getattr(error, "strerror", None) or f"no answer within {_VERSION_LIMIT_S:g} s"
-        raise UsageError(f"--client {CLIENT}: {program} does not start: {reason}") from None
+        raise UsageError(
+            f"--client {OFFICIAL_CLIENT}: {program} does not start: {reason}"
+        ) from None
     if run.returncode:
         last = (run.stderr or run.stdout).strip().rpartition("\n")[2]
-        raise UsageError(f"--client {CLIENT}: {program} does not start: {last or 'no message'}")
+        raise UsageError(
+            f"--client {OFFICIAL_CLIENT}: {program} does not start: {last or 'no message'}"
+        )
     return run.stdout.strip()
 
 

@@ -10,7 +10,10 @@ import subprocess
 from dataclasses import dataclass
 
 from mlperf_suite.features.endpoints.official_client.client_job import PLACEHOLDER
-from mlperf_suite.features.endpoints.official_client.installation import METRICS, ClientInstallation
+from mlperf_suite.features.endpoints.official_client.installation import (
+    METRICS,
+    OfficialClientInstallation,
+)
 from mlperf_suite.untrusted_files import printable
 
 _ROUGE = "rouge"
@@ -37,7 +40,7 @@ class OwnScorer:
     fault: str = ""
 
 
-def own_scorer(client: ClientInstallation, benchmark: str, metric: str) -> OwnScorer:
+def own_scorer(client: OfficialClientInstallation, benchmark: str, metric: str) -> OwnScorer:
     """The client's scorer of a benchmark. `metric`: the name of the suite's own one for it."""
     if metric != _ROUGE:
         needs = _NEEDS.get(benchmark, f"none that is known for {metric}")
@@ -46,7 +49,7 @@ def own_scorer(client: ClientInstallation, benchmark: str, metric: str) -> OwnSc
     return OwnScorer(PLACEHOLDER, fault) if fault else OwnScorer(_ROUGE)
 
 
-def _rouge_fault(client: ClientInstallation) -> str:
+def _rouge_fault(client: OfficialClientInstallation) -> str:
     """Why the client's ROUGE cannot run, by running what it begins with; "" if it can."""
     try:
         run = subprocess.run(

@@ -16,12 +16,12 @@ from mlperf_suite.benchmarks.catalog import find_benchmark
 from mlperf_suite.benchmarks.definition import Category, ExpectedScore, at_least
 from mlperf_suite.loadgen.load_plan import ScenarioKey
 
-CLIENT_MODELS = (
+OFFICIAL_CLIENT_MODELS = (
     *("wan-2.2-t2v-a14b", "qwen3-vl-235b-a22b", "qwen3.6-27b", "llama3.1-8b"),
     *("llama3.1-8b-edge", "gpt-oss-120b", "deepseek-r1"),
 )
 """The benchmarks that may be measured with the client (ENDPOINTS_ALLOWED_MODELS)."""
-CLIENT_ROUND = "v6.1"
+OFFICIAL_CLIENT_ROUND = "v6.1"
 """The first round that takes the client's results."""
 QWEN3_6, WAN = "qwen3.6-27b", "wan-2.2-t2v-a14b"
 _QWEN3_VL = "qwen3-vl-235b-a22b"
@@ -31,12 +31,12 @@ shopify_category_f1 and code_bench_scorer write a share, the scorer of deepseek-
 (evaluation/scoring.py)."""
 
 
-CLIENT_SCENARIOS = ("Offline", "Server", "Interactive")
+OFFICIAL_CLIENT_SCENARIOS = ("Offline", "Server", "Interactive")
 """Those that a session runs with the client."""
 
 
 @dataclass(frozen=True, slots=True)
-class ClientRunKey(ScenarioKey):
+class OfficialClientRunKey(ScenarioKey):
     """One scenario of a benchmark, by their names, as a session runs it with the client."""
 
     kind: ClassVar[str] = "official client"
@@ -47,7 +47,7 @@ class ClientRunKey(ScenarioKey):
 
 
 @dataclass(frozen=True, slots=True)
-class ClientBenchmark:
+class OfficialClientBenchmark:
     """The demands on one scenario of a benchmark.
 
     `samples`: of the data set; `answers`: of the accuracy run. `limits_ms`: by the series of
@@ -72,25 +72,26 @@ class ClientBenchmark:
 _OWN_DATA = {(_QWEN3_VL, "interactive"): (8_000, (at_least("f1", 78.78),))}
 """Samples and scores of a scenario with data of its own."""
 _OTHERS = (
-    ClientBenchmark(QWEN3_6, "edge", "SingleStream", 995, 995),
-    ClientBenchmark(WAN, "datacenter", "Offline", 248, 248),
-    ClientBenchmark(WAN, "datacenter", "SingleStream", 248, 248),
+    OfficialClientBenchmark(QWEN3_6, "edge", "SingleStream", 995, 995),
+    OfficialClientBenchmark(WAN, "datacenter", "Offline", 248, 248),
+    OfficialClientBenchmark(WAN, "datacenter", "SingleStream", 248, 248),
 )
 
 
-def client_benchmark(name: str, scenario: str) -> ClientBenchmark | None:
-    """The demands on a scenario, in any case, by the names of folders; None if it is unknown."""
+def official_client_benchmark(name: str, scenario: str) -> OfficialClientBenchmark | None:
+    """The demands on a scenario, case does not matter, by the names of folders; None if it is
+    unknown."""
     names = (name, scenario.lower())
     row = next((r for r in _OTHERS if (r.id, r.scenario.lower()) == names), None)
     benchmark = find_benchmark(name)
-    if row or benchmark is None or benchmark.id not in CLIENT_MODELS:
+    if row or benchmark is None or benchmark.id not in OFFICIAL_CLIENT_MODELS:
         return row
     own = next((s for s in benchmark.every_scenario if s.name.lower() == names[1]), None)
     if own is None:
         return None
     samples, expected = _OWN_DATA.get(names, (benchmark.samples, benchmark.reference.scores))
     test09 = benchmark.audit("test09")
-    return ClientBenchmark(
+    return OfficialClientBenchmark(
         benchmark.id,
         benchmark.category,
         own.name,

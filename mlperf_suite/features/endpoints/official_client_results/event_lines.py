@@ -28,7 +28,8 @@ class Event(Struct):
 def events_in(path: Path) -> Iterator[Event]:
     """The events in the order of the file, up to the end of the session.
 
-    Raises OSError for a file that cannot be read, ValueError with one line for what is no event.
+    Raises OSError for a file that cannot be read, ValueError with one line for another line than an
+    event.
     """
     decoder, number = json.Decoder(Event), 0
     with open_regular(path, _MAX_EVENTS_BYTES) as file:
@@ -38,7 +39,7 @@ def events_in(path: Path) -> Iterator[Event]:
                 event = decoder.decode(line)
             # ValueError: bytes that are not UTF-8. RecursionError: members nested without end.
             except (DecodeError, ValueError, RecursionError) as error:
-                raise ValueError(f"{path.name}: line {number:,} is no event") from error
+                raise ValueError(f"{path.name}: line {number:,} is not an event") from error
             if event.event_type == "session.ended":
                 return
             yield event

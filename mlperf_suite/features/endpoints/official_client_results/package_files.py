@@ -193,7 +193,7 @@ class SystemDescription(Struct, frozen=True):
             yield "Available without availability_url"
         date = self.target_availability_date or ""
         if (status == "Preview" or date.strip()) and not _is_date(date):
-            yield f"target_availability_date {printable(date) or 'missing'} is no YYYY-MM-DD"
+            yield f"target_availability_date {printable(date) or 'missing'} is not YYYY-MM-DD"
         counts = [node.number_of_nodes for node in self.node_types]
         total = sum(count or 0 for count in counts)
         if None not in counts and total != self.system_node_ensemble_total:

@@ -207,7 +207,7 @@ class ProvisionedPower:
             self._gaps += [f"no {label}"] if default is None else []
             return default or 0.0
         if value.fault or value.value_pj is not None:
-            self.faults.append(f"{label}: {value.fault or 'pJ are no power'}")
+            self.faults.append(f"{label}: {value.fault or 'pJ are not a power'}")
         return value.value_w if value.value_w is not None else 1000 * (value.value_kw or 0.0)
 
     def _components(self, nodes: NodeSet) -> float:

@@ -15,7 +15,7 @@ from mlperf_suite import strict_json
 from mlperf_suite.judging.reading import read_yaml
 from mlperf_suite.untrusted_files import printable
 
-CLIENT_SUMMARY, CLIENT_ACCURACY = "result_summary.json", "accuracy_results.json"
+OFFICIAL_CLIENT_SUMMARY, OFFICIAL_CLIENT_ACCURACY = "result_summary.json", "accuracy_results.json"
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Requests = Annotated[int, Meta(ge=0, le=2**28)]
 """More than a hundred times the most that were published (1,738,404)."""
@@ -202,20 +202,20 @@ class Runtime(Struct, frozen=True):
     dataloader_random_seed: int | None = None
 
 
-class ClientSettings(Struct, frozen=True):
+class OfficialClientSettings(Struct, frozen=True):
     """settings of config.yaml."""
 
     runtime: Runtime = field(default_factory=Runtime)
     load_pattern: LoadPattern = field(default_factory=LoadPattern)
 
 
-class ClientConfig(Struct, frozen=True):
+class OfficialClientConfig(Struct, frozen=True):
     """config.yaml: the configuration as the client resolved it. `type`: online or offline."""
 
     type: str | None = None
     model_params: dict[str, Any] = field(default_factory=dict)
     datasets: Annotated[tuple[dict[str, Any], ...], _MAX_ENTRIES] = ()
-    settings: ClientSettings = field(default_factory=ClientSettings)
+    settings: OfficialClientSettings = field(default_factory=OfficialClientSettings)
 
     @property
     def scorers(self) -> set[str]:

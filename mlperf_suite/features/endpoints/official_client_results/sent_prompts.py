@@ -35,7 +35,7 @@ _OF_TURNS = re.compile(r"\[salt: ([0-9a-f]{4})\]\n\n.*\n\n\[salt: ([0-9a-f]{4})\
 _DIFFERENT = 0.9
 """Of the conversations, which have a pair of salts of their own: two of 16 bits may be the same."""
 _MAX_PROMPTS = 2**22
-"""Different prompts that are told apart, more than any data set has."""
+"""Different prompts that are distinguished, more than any data set has."""
 _MIN_SALTS, _MAX_SALTS = 100, 4096
 """Salts from which their variation is estimated."""
 _SHARE = 0.9
@@ -219,7 +219,7 @@ class SentPrompts:
 
     @property
     def is_salted(self) -> bool | None:
-        """Whether any request has a salt; None if that cannot be told of token ids."""
+        """Whether any request has a salt; None if token ids do not show it."""
         return True if self.salted else self.streams.is_salted if self.streams.count else False
 
     @property
@@ -232,7 +232,7 @@ class SentPrompts:
         return len(self._different & earlier._different)
 
     def add(self, data: Raw, conversation: str = "") -> SentPrompt:
-        """Count the prompt of one request, the data of its event; returns what was sent."""
+        """Count the prompt of one request, the data of its event; returns the prompt."""
         parts = _parts(data)
         texts, token_ids = _texts(parts), _token_ids(parts)
         prompt = SentPrompt(parts[0], token_ids, parts[2:] if parts[2] else ())
@@ -317,7 +317,7 @@ def _entropy(values: tuple[str, ...]) -> float:
 
 
 def _parts(data: Raw) -> list[Any]:
-    """Text, token ids, messages and what belongs to them, each None if a prompt has none.
+    """Text, token ids, messages and their companions, each None if a prompt has none.
 
     The client writes its name before them, and leaves out the last ones if they are empty.
     """

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from mlperf_suite.benchmarks.definition import ExpectedScore, at_least
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
-    ClientBenchmark,
+    OfficialClientBenchmark,
 )
 
 ULTRA_LOW = 32
@@ -76,9 +76,11 @@ SERIES = Round("Endpoints v1.0", 0, 586478644936801402, 10487924139932647040, "n
 
 def _model(
     name: str, samples: int, answers: int, *expected: ExpectedScore, scale: float = 1.0
-) -> ClientBenchmark:
+) -> OfficialClientBenchmark:
     # Server: what streams, and so has TTFT and TPOT.
-    return ClientBenchmark(name, "datacenter", "Server", samples, answers, {}, expected, scale)
+    return OfficialClientBenchmark(
+        name, "datacenter", "Server", samples, answers, {}, expected, scale
+    )
 
 
 _LENGTH = 8_167_644

@@ -133,8 +133,8 @@ def read_super_passes(
 ) -> tuple[list[SuperPass], WarmupEvents]:
     """The super-passes of `size` requests and the warm-up in events.jsonl; the last may be shorter.
 
-    Without `count_tokens` no pass has a TPOT. Raises ValueError with one line for what is no event,
-    OSError for what cannot be read.
+    Without `count_tokens` no pass has a TPOT. Raises ValueError with one line for another line than
+    an event, OSError for what cannot be read.
     """
     reader = _Reader(size, count_tokens)
     for event in events_in(path):

@@ -14,7 +14,7 @@ from typing import Any
 
 from mlperf_suite.features.endpoints.official_client_results.result_files import (
     AccuracyScore,
-    ClientConfig,
+    OfficialClientConfig,
 )
 from mlperf_suite.features.endpoints.official_client_results.series import (
     AGENTIC_SAMPLING,
@@ -151,7 +151,7 @@ def agentic_settings(curve: CurveFacts) -> Verdict:
     return verdict(not faults, "; ".join(faults[:_MAX_LISTED]) + more or "the reference's")
 
 
-def _replay_faults(config: ClientConfig) -> Iterator[str]:
+def _replay_faults(config: OfficialClientConfig) -> Iterator[str]:
     data = next((d for d in config.datasets if d.get("type") == "performance"), {})
     replay = _block(data, "agentic_inference")
     for name, value in (
@@ -163,7 +163,7 @@ def _replay_faults(config: ClientConfig) -> Iterator[str]:
             yield f"{name} is not {str(value).lower()}"
     count = replay.get("num_trajectories_to_issue")
     if type(count) is not int or count < 1 or count % TRAJECTORIES:
-        yield f"num_trajectories_to_issue {_short(count)} is no multiple of {TRAJECTORIES}"
+        yield f"num_trajectories_to_issue {_short(count)} is not a multiple of {TRAJECTORIES}"
     if _block(data, "accuracy_config").get("eval_method") != _INLINE_METHOD:
         yield f"its data is not scored by {_INLINE_METHOD}"
 
@@ -177,7 +177,7 @@ def _sampling_faults(model: str, parameters: Mapping[str, Any]) -> Iterator[str]
             yield f"{name} {_short(value)}, not {'set' if required is None else required}"
 
 
-def _swe_bench_settings(config: ClientConfig) -> Iterator[str]:
+def _swe_bench_settings(config: OfficialClientConfig) -> Iterator[str]:
     """What is wrong with the accuracy run's settings."""
     settings = [
         of_data

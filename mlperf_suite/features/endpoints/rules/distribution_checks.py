@@ -32,7 +32,7 @@ Knot = tuple[int, float]
 
 
 def percent_of(name: str) -> float | None:
-    """The percentile that a name stands for; None if it is no number."""
+    """The percentile that a name stands for; None if it is not a number."""
     is_number = name.replace(".", "", 1).isdecimal() and name.isascii() and len(name) < 9
     return float(name) if is_number else None
 

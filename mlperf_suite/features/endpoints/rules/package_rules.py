@@ -43,8 +43,8 @@ from mlperf_suite.features.endpoints.official_client_results.series import (
     min_duration_s,
 )
 from mlperf_suite.features.endpoints.official_client_results.super_passes import super_pass_size
-from mlperf_suite.features.endpoints.rules import client_rules
-from mlperf_suite.features.endpoints.rules.client_rules import ClientFacts
+from mlperf_suite.features.endpoints.rules import official_client_rules
+from mlperf_suite.features.endpoints.rules.official_client_rules import OfficialClientFacts
 from mlperf_suite.rules.facts import Facts, Subject
 from mlperf_suite.rules.registry import rule
 from mlperf_suite.rules.verdict import (
@@ -81,7 +81,7 @@ class PointFacts:
     file: PointFile | None
     described: Mapping[str, Any]
     description: SystemDescription | None
-    client: ClientFacts
+    client: OfficialClientFacts
     problems: tuple[str, ...]
 
     @property
@@ -200,7 +200,7 @@ def _verdict(faults: Iterable[str], passed: object, required: object = "") -> Ve
 
 
 def _faults_of(
-    points: Iterable[PointFacts], check: Callable[[ClientFacts], Verdict]
+    points: Iterable[PointFacts], check: Callable[[OfficialClientFacts], Verdict]
 ) -> Iterator[str]:
     """What a rule of the client's results has against points."""
     for point in points:
@@ -326,7 +326,7 @@ def files_agree(curve: CurveFacts) -> Verdict:
     ]
     faults += _faults_of(
         [p for p in curve.points if p.client.config and p.client.summary],
-        client_rules.config_of_its_run,
+        official_client_rules.config_of_its_run,
     )
     return _verdict(faults, "the same")
 
@@ -585,7 +585,7 @@ def requests(curve: CurveFacts) -> Verdict:
     answered: the figures leave failed requests out."""
     model = SERIES_MODELS.get(curve.model)
     least = model.samples if model else 0
-    faults = list(_faults_of(_measured(curve), client_rules.run_complete))
+    faults = list(_faults_of(_measured(curve), official_client_rules.run_complete))
     for point in _measured(curve):
         run = point.client.run
         if run.n_samples_completed < max(least, 1):
@@ -620,7 +620,7 @@ def figures(curve: CurveFacts) -> Verdict:
 
     Within 1%, as the official checker, where they are stored; the client's own rates exactly.
     """
-    faults = list(_faults_of(_measured(curve), client_rules.rates))
+    faults = list(_faults_of(_measured(curve), official_client_rules.rates))
     for point in _measured(curve):
         run, p90_ms = point.client.run, tpot_p90_ms(point)
         if not point.is_dedicated and not p90_ms:
@@ -683,8 +683,8 @@ def distributions(curve: CurveFacts) -> Verdict:
     On average: the latencies' sum over the duration, for a run at fixed concurrency. Where
     events.jsonl lies in a point's folder, the figures are counted again from it.
     """
-    faults = list(_faults_of(_measured(curve), client_rules.distributions))
-    faults += _faults_of(_measured(curve), client_rules.events_agree)
+    faults = list(_faults_of(_measured(curve), official_client_rules.distributions))
+    faults += _faults_of(_measured(curve), official_client_rules.events_agree)
     runs: dict[tuple[object, ...], str] = {}
     for point in _measured(curve):
         run = point.client.run
@@ -711,7 +711,11 @@ def salt(curve: CurveFacts) -> Verdict:
     Requests without a salt are allowed if the server reused nothing, which no file says. Of several
     turns each request has the two salts of its conversation in the system prompt.
     """
-    sent = [(p, prompts) for p in curve.points if (prompts := client_rules.sent_prompts(p.client))]
+    sent = [
+        (p, prompts)
+        for p in curve.points
+        if (prompts := official_client_rules.sent_prompts(p.client))
+    ]
     if not sent:
         return not_judged("no prompts", why="no point has an events.jsonl with prompts")
     faults = [
@@ -730,7 +734,7 @@ def salt(curve: CurveFacts) -> Verdict:
         why = "allowed if no KV cache is reused between requests, which no file says"
         return not_judged(
             f"{', '.join(unsalted)} without a salt",
-            why=client_rules.SALT_UNDETERMINED if is_untold else why,
+            why=official_client_rules.SALT_UNDETERMINED if is_untold else why,
         )
     return _verdict(faults, f"{len(sent)} points")
 
@@ -802,9 +806,9 @@ def accuracy_gate(curve: CurveFacts) -> Verdict:
     if curve.model not in SERIES_MODELS:
         return not_judged(f"{len(scored)} runs", "the benchmark's gate", "no known benchmark")
     checks = (
-        client_rules.accuracy_samples,
-        client_rules.accuracy_complete,
-        client_rules.accuracy_gate,
+        official_client_rules.accuracy_samples,
+        official_client_rules.accuracy_complete,
+        official_client_rules.accuracy_gate,
     )
     faults = [fault for check in checks for fault in _faults_of(scored, check)]
     gates = ", ".join(f"{e.name} {e.low():,.4f}" for e in SERIES_MODELS[curve.model].expected)

@@ -16,31 +16,31 @@ from mlperf_suite import __version__
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.features.endpoints.official_client.client_job import PLACEHOLDER
 from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
-    ClientBenchmark,
-    client_benchmark,
+    OfficialClientBenchmark,
+    official_client_benchmark,
 )
 from mlperf_suite.features.endpoints.official_client_results.result_files import (
-    CLIENT_ACCURACY,
-    CLIENT_SUMMARY,
+    OFFICIAL_CLIENT_ACCURACY,
+    OFFICIAL_CLIENT_SUMMARY,
 )
-from mlperf_suite.features.submission.client_points import (
-    ClientPoint,
-    holds_client_run,
+from mlperf_suite.features.submission.official_client_points import (
+    OfficialClientPoint,
+    holds_official_client_run,
     read_points,
 )
 from mlperf_suite.features.submission_check.submission_rules import MEASUREMENT_FIELDS
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_summary, write_whole
-from mlperf_suite.secrets import scrub
+from mlperf_suite.secrets import redact
 
 _FIRST_ROUND = "v6.1"
 
 
 @dataclass(frozen=True, slots=True)
-class ClientScenario:
+class OfficialClientScenario:
     """One result of the client. `benchmark`: the demands on its scenario."""
 
-    benchmark: ClientBenchmark
-    point: ClientPoint
+    benchmark: OfficialClientBenchmark
+    point: OfficialClientPoint
 
     @property
     def name(self) -> tuple[str, str]:
@@ -50,19 +50,19 @@ class ClientScenario:
         return str(self.point)
 
 
-def is_of_client(argument: Path) -> bool:
+def is_of_official_client(argument: Path) -> bool:
     """Whether a result that the user named is the client's, and not a folder of this suite's."""
     folder = _named(argument)[1]
     summary = read_summary(folder)
     of_loadgen = (folder / SUMMARY_JSON).is_file() and not (summary and summary.meta.load_generator)
-    return not of_loadgen and holds_client_run(folder)
+    return not of_loadgen and holds_official_client_run(folder)
 
 
-def read_client_scenarios(
+def read_official_client_scenarios(
     arguments: Iterable[Path], round_: Round
-) -> tuple[list[ClientScenario], list[str]]:
+) -> tuple[list[OfficialClientScenario], list[str]]:
     """The results, and one line for each reason why one cannot be submitted."""
-    scenarios: list[ClientScenario] = []
+    scenarios: list[OfficialClientScenario] = []
     reasons: list[str] = []
     for argument in arguments:
         benchmark, folder = _named(argument)
@@ -70,11 +70,11 @@ def read_client_scenarios(
         faults += list(_faults(benchmark, points, folder, round_))
         reasons += faults
         if benchmark is not None and points and not faults:
-            scenarios.append(ClientScenario(benchmark, points[0]))
+            scenarios.append(OfficialClientScenario(benchmark, points[0]))
     return scenarios, reasons
 
 
-def _named(argument: Path) -> tuple[ClientBenchmark | None, Path]:
+def _named(argument: Path) -> tuple[OfficialClientBenchmark | None, Path]:
     """The scenario that an argument names, None if it names none, and its folder."""
     words, sign, folder = str(argument).partition("=")
     if sign and (benchmark := _benchmark(Path(words))) is not None:
@@ -84,12 +84,15 @@ def _named(argument: Path) -> tuple[ClientBenchmark | None, Path]:
     return _benchmark(own) or _benchmark(argument.resolve()), argument
 
 
-def _benchmark(path: Path) -> ClientBenchmark | None:
-    return client_benchmark(path.parent.name, path.name)
+def _benchmark(path: Path) -> OfficialClientBenchmark | None:
+    return official_client_benchmark(path.parent.name, path.name)
 
 
 def _faults(
-    benchmark: ClientBenchmark | None, points: Sequence[ClientPoint], folder: Path, round_: Round
+    benchmark: OfficialClientBenchmark | None,
+    points: Sequence[OfficialClientPoint],
+    folder: Path,
+    round_: Round,
 ) -> Iterator[str]:
     if round_.name < _FIRST_ROUND:
         yield f"{folder}: {round_.name} takes no results of the official client"
@@ -100,27 +103,29 @@ def _faults(
         )
     if len(points) > 1:
         yield f"{folder}: {len(points)} results below it; name each of them"
-    yield from (f"{point}: no {CLIENT_ACCURACY}" for point in points if point.accuracy_file is None)
+    yield from (
+        f"{point}: no {OFFICIAL_CLIENT_ACCURACY}" for point in points if point.accuracy_file is None
+    )
     for point in points:
         if PLACEHOLDER in point.config.scorers:
             yield f"{point}: its accuracy has no score of the client's own scorer ({PLACEHOLDER})"
 
 
-def write_client_scenario(
-    folder: Path, scenario: ClientScenario, measurements_of_user: Mapping[str, Any]
+def write_official_client_scenario(
+    folder: Path, scenario: OfficialClientScenario, measurements_of_user: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Write the client's files of a scenario; returns the content of its measurements.json, which
     says what the user said."""
     point = scenario.point
     for source, path in (
         (point.config_file, "config.yaml"),
-        (point.summary_file, f"performance/{CLIENT_SUMMARY}"),
-        (point.accuracy_file, f"accuracy/{CLIENT_ACCURACY}"),
+        (point.summary_file, f"performance/{OFFICIAL_CLIENT_SUMMARY}"),
+        (point.accuracy_file, f"accuracy/{OFFICIAL_CLIENT_ACCURACY}"),
     ):
         assert source is not None
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         if path == "config.yaml":
-            write_whole(folder / path, scrub(source.read_text(encoding="utf-8")))
+            write_whole(folder / path, redact(source.read_text(encoding="utf-8")))
         else:
             shutil.copyfile(source, folder / path)
     for audit in sorted((point.folder / "audit").glob("audit_*.json")):
@@ -130,8 +135,8 @@ def write_client_scenario(
     return {**dict.fromkeys(MEASUREMENT_FIELDS, ""), **measurements_of_user}
 
 
-def _readme(scenario: ClientScenario) -> str:
-    """What was run, with what, and how to run it again."""
+def _readme(scenario: OfficialClientScenario) -> str:
+    """The run, its settings, and how to run it again."""
     point, (benchmark, name) = scenario.point, scenario.name
     load, run = point.config.settings.load_pattern, point.summary
     rate = f", {load.target_qps:g} requests/s" if load.target_qps else ""
@@ -142,7 +147,7 @@ def _readme(scenario: ClientScenario) -> str:
         "client": f"inference-endpoint {run.version or ''} {run.git_sha or ''}".strip(),
         "suite": f"mlperf-suite {__version__}",
     }
-    rows = "\n".join(f"| {key} | {scrub(str(value))} |" for key, value in facts.items())
+    rows = "\n".join(f"| {key} | {redact(str(value))} |" for key, value in facts.items())
     command = "inference-endpoint benchmark from-config --config config.yaml"
     return (
         f"# {benchmark} {name}\n\n| | |\n|---|---|\n{rows}\n\nTo rerun it, with the addresses and "
@@ -150,7 +155,7 @@ def _readme(scenario: ClientScenario) -> str:
     )
 
 
-def client_source_readme(scenario: ClientScenario) -> str:
+def official_client_source_readme(scenario: OfficialClientScenario) -> str:
     """The README.md of the benchmark's source folder."""
     return (
         f"# {scenario.benchmark.id}\n\nMeasured with MLCommons' HTTP client inference-endpoint. "

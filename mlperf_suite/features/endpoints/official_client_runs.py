@@ -1,7 +1,7 @@
 """Runs scenarios of round v6.1 with MLCommons' HTTP client, and judges what it writes.
 
 The client measures and writes; its files are judged by the rules that judge them in a submission's
-tree, without those of the files that a submission adds. The suite scores the answers too, by the
+tree, without the rules on files that a submission adds. The suite scores the answers too, by the
 benchmark's scorer: the client's own scorer is not at hand everywhere, and only its score counts in
 a submission.
 
@@ -22,9 +22,9 @@ from typing import Any
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, ReferenceAccuracy, Scenario
 from mlperf_suite.engines.protocol import ClientFigures, RemoteRun
 from mlperf_suite.features.endpoints.curve.curve_accuracy import scores_of_texts, token_ids_of
-from mlperf_suite.features.endpoints.judging.client_submissions import events_of
+from mlperf_suite.features.endpoints.judging.official_client_submissions import events_of
 from mlperf_suite.features.endpoints.official_client.client_answers import (
-    ClientAnswer,
+    OfficialClientAnswer,
     read_answers,
     request_times,
     texts_by_sample,
@@ -33,36 +33,36 @@ from mlperf_suite.features.endpoints.official_client.client_job import (
     ACCURACY_DATA,
     PERFORMANCE_DATA,
     PLACEHOLDER,
-    ClientData,
-    ClientJob,
-    ClientLoad,
+    OfficialClientData,
+    OfficialClientJob,
+    OfficialClientLoad,
     whole_passes,
 )
 from mlperf_suite.features.endpoints.official_client.client_process import (
     SILENCE_S,
-    ClientProgress,
-    run_client,
+    OfficialClientProgress,
+    run_official_client,
 )
-from mlperf_suite.features.endpoints.official_client.installation import find_client
+from mlperf_suite.features.endpoints.official_client.installation import find_official_client
 from mlperf_suite.features.endpoints.official_client.own_scorers import OwnScorer, own_scorer
 from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
-    ClientRunKey,
-    client_benchmark,
+    OfficialClientRunKey,
+    official_client_benchmark,
 )
 from mlperf_suite.features.endpoints.official_client_results.result_files import (
-    CLIENT_ACCURACY,
-    CLIENT_SUMMARY,
+    OFFICIAL_CLIENT_ACCURACY,
+    OFFICIAL_CLIENT_SUMMARY,
     AccuracyResults,
     AccuracyScore,
-    ClientConfig,
     Distribution,
+    OfficialClientConfig,
     ResponseCounts,
     ResultSummary,
     read_typed,
     read_yaml_as,
 )
-from mlperf_suite.features.endpoints.rules.client_rules import (
-    ClientFacts,
+from mlperf_suite.features.endpoints.rules.official_client_rules import (
+    OfficialClientFacts,
     is_of_accuracy,
     rules_of_a_run,
     scores_of,
@@ -84,7 +84,7 @@ _SAME_SCORE = 0.01
 
 
 @dataclass
-class ClientRuns(StepMaker):
+class OfficialClientRuns(StepMaker):
     """Makes a run of the client, judges it and fills in its records.
 
     `preparation`: measures the rate that Offline is planned for.
@@ -98,14 +98,14 @@ class ClientRuns(StepMaker):
         Returns the performance run's. Raises SuiteError or OSError; what the client wrote by then
         stays in the result's folder.
         """
-        key: ClientRunKey = step.key
+        key: OfficialClientRunKey = step.key
         run = _ClientRun(self, key, result, key in self.sizing.plan.selection.scored)
         job = run.job(self._requests(step, result))
         self.display.begin(str(key))
         observation = Observation(self.engine, str(key), "performance")
         record = result.runs["performance"]
         try:
-            report = run_client(
+            report = run_official_client(
                 run.client,
                 job,
                 result.folder.path,
@@ -119,10 +119,10 @@ class ClientRuns(StepMaker):
         run.judge(report, record)
         return record
 
-    def _progress(self, progress: ClientProgress) -> None:
+    def _progress(self, progress: OfficialClientProgress) -> None:
         self.display.requests(progress.completed, progress.total, progress.failed)
 
-    def _requests(self, step: Step, result: Result) -> ClientLoad:
+    def _requests(self, step: Step, result: Result) -> OfficialClientLoad:
         """The load: Server's rate is the user's, or a share of what Offline reached."""
         settings, benchmark = self.settings, result.benchmark
         samples = self.sizing.estimator.size(benchmark, result.scenario).samples
@@ -130,20 +130,24 @@ class ClientRuns(StepMaker):
         if step.key.scenario != "Offline":
             rate = self.sizing.server_qps(benchmark.id)
             count = whole_passes(samples, rate, least_s)
-            return ClientLoad(rate=rate, requests=count, least_s=least_s)
+            return OfficialClientLoad(rate=rate, requests=count, least_s=least_s)
         expected = settings.offline_target_qps
         if expected is None and least_s:
             expected = self.preparation.rate(step)
-        return ClientLoad(requests=whole_passes(samples, expected, least_s), least_s=least_s)
+        return OfficialClientLoad(
+            requests=whole_passes(samples, expected, least_s), least_s=least_s
+        )
 
 
 class _ClientRun:
-    """One run: what is asked of the client, and what came of it."""
+    """One run: the client's job and its outcome."""
 
-    def __init__(self, maker: ClientRuns, key: ClientRunKey, result: Result, scored: bool) -> None:
+    def __init__(
+        self, maker: OfficialClientRuns, key: OfficialClientRunKey, result: Result, scored: bool
+    ) -> None:
         self._maker, self._key, self._result = maker, key, result
         self._inputs, self._benchmark = maker.inputs, result.benchmark
-        self.client = find_client()
+        self.client = find_official_client()
         self._scorer: OwnScorer | None = None
         if scored:
             metric = self._inputs.scorer(self._benchmark).name
@@ -155,17 +159,17 @@ class _ClientRun:
         sized: Callable[..., Any] = self._maker.sizing.estimator.size
         return int(sized(self._benchmark, self._result.scenario, mode).samples)
 
-    def job(self, load: ClientLoad) -> ClientJob:
+    def job(self, load: OfficialClientLoad) -> OfficialClientJob:
         """What the client is asked."""
         settings, inputs, benchmark = self._maker.settings, self._inputs, self._benchmark
         round_, warmup = settings.round, settings.warmup
-        return ClientJob(
+        return OfficialClientJob(
             name=str(self._key),
             urls=tuple(target.url for target in endpoint_config(inputs).targets),
             model=self._maker.engine.description.model,
             tokenizer=inputs.tokenizer_folder,
             load=load,
-            performance=ClientData(prompts=inputs.prompts(benchmark)[: self._samples()]),
+            performance=OfficialClientData(prompts=inputs.prompts(benchmark)[: self._samples()]),
             generation=inputs.generation(benchmark),
             max_new_tokens=inputs.generation(benchmark).max_new_tokens,
             streaming=load.rate is not None,
@@ -179,12 +183,12 @@ class _ClientRun:
             route="openai" if inputs.media else "openai_completions",
         )
 
-    def _accuracy_data(self) -> ClientData:
+    def _accuracy_data(self) -> OfficialClientData:
         inputs, benchmark = self._inputs, self._benchmark
         count = self._samples("accuracy")
         items = inputs.samples(benchmark, "accuracy").items[:count]
         generation = inputs.generation(benchmark, "accuracy")
-        return ClientData(
+        return OfficialClientData(
             prompts=inputs.prompts(benchmark, "accuracy")[:count],
             references=[str(item.reference) for item in items],
             generation=None if generation == inputs.generation(benchmark) else generation,
@@ -195,10 +199,10 @@ class _ClientRun:
     def judge(self, report: Path, record: RunRecord) -> None:
         """Fill in the records of the run from the client's files."""
         answers = read_answers(report)
-        summary, fault = read_typed(report / "performance" / CLIENT_SUMMARY, ResultSummary)
+        summary, fault = read_typed(report / "performance" / OFFICIAL_CLIENT_SUMMARY, ResultSummary)
         if summary is not None:
             timeline = self._timeline(answers.get(PERFORMANCE_DATA, []))
-            record.figures = client_performance(self._result.scenario, summary, timeline)
+            record.figures = official_client_performance(self._result.scenario, summary, timeline)
             if record.remote is not None:
                 record.remote = _as_the_client_saw(record.remote, record.figures, summary)
         facts = self._facts(report, summary, fault)
@@ -211,23 +215,25 @@ class _ClientRun:
         if scores is not None:
             self._keep_scores(scores, [v for v in judged if is_of_accuracy(v.rule)])
 
-    def _timeline(self, answers: Sequence[ClientAnswer]) -> Timeline | None:
+    def _timeline(self, answers: Sequence[OfficialClientAnswer]) -> Timeline | None:
         lengths = [len(prompt) for prompt in self._inputs.prompts(self._benchmark)]
         answers = [answer for answer in answers if 0 <= answer.sample < len(lengths)]
         texts = [answer.text for answer in answers]
         tokens = token_ids_of(self._inputs, texts)
-        timeline = client_timeline(answers, [len(ids) for ids in tokens], lengths)
+        timeline = official_client_timeline(answers, [len(ids) for ids in tokens], lengths)
         if timeline is not None:
             folder = self._result.folder.performance
             folder.mkdir(exist_ok=True)
             write_timeline(folder, timeline)
         return timeline
 
-    def _facts(self, report: Path, summary: ResultSummary | None, fault: str) -> ClientFacts:
-        config, problem = read_yaml_as(report / "config.yaml", ClientConfig)
-        demands = client_benchmark(self._key.benchmark, self._key.scenario)
+    def _facts(
+        self, report: Path, summary: ResultSummary | None, fault: str
+    ) -> OfficialClientFacts:
+        config, problem = read_yaml_as(report / "config.yaml", OfficialClientConfig)
+        demands = official_client_benchmark(self._key.benchmark, self._key.scenario)
         assert demands is not None
-        return ClientFacts(
+        return OfficialClientFacts(
             name=self._key.benchmark,
             scenario=self._key.scenario,
             round=self._maker.settings.round,
@@ -242,7 +248,7 @@ class _ClientRun:
 
     # Accuracy
 
-    def _scores(self, answers: Sequence[ClientAnswer]) -> Scores:
+    def _scores(self, answers: Sequence[OfficialClientAnswer]) -> Scores:
         """The suite's scores of the answers. Raises RunError if there are none."""
         texts = texts_by_sample(answers)
         self._write_answers(sorted(texts.items()))
@@ -258,8 +264,12 @@ class _ClientRun:
         write_samples(folder, [number for number, _ in texts], [text for _, text in texts], items)
 
     def _with_accuracy(
-        self, facts: ClientFacts, report: Path, scores: Scores, answers: Sequence[ClientAnswer]
-    ) -> ClientFacts:
+        self,
+        facts: OfficialClientFacts,
+        report: Path,
+        scores: Scores,
+        answers: Sequence[OfficialClientAnswer],
+    ) -> OfficialClientFacts:
         """The facts with the client's own scores, or the suite's in place of the placeholder's."""
         samples = self._samples("accuracy")
         reference = self._reference()
@@ -268,7 +278,7 @@ class _ClientRun:
             own = _results(scores, texts_by_sample(answers), samples)
             # Of scores in their own unit.
             return replace(facts, benchmark=replace(demands, scale=1.0), accuracy=own)
-        own_file = report / "accuracy" / CLIENT_ACCURACY
+        own_file = report / "accuracy" / OFFICIAL_CLIENT_ACCURACY
         accuracy, fault = read_typed(own_file, AccuracyResults)
         problems = tuple(filter(None, (*facts.problems, fault)))
         facts = replace(facts, benchmark=demands, accuracy=accuracy, problems=problems)
@@ -277,14 +287,14 @@ class _ClientRun:
 
     def _reference(self) -> ReferenceAccuracy | None:
         """The reference accuracy of the scenario: qwen3-vl's Interactive has data of its own."""
-        demands = client_benchmark(self._key.benchmark, self._key.scenario)
+        demands = official_client_benchmark(self._key.benchmark, self._key.scenario)
         own = None
         if demands and demands.answers != self._benchmark.samples_of("accuracy"):
             own = ReferenceAccuracy(demands.expected, demands.answers)
         samples = self._samples("accuracy")
         return self._inputs.reference(self._benchmark, samples, reference=own)[0]
 
-    def _compare(self, facts: ClientFacts, scores: Scores) -> None:
+    def _compare(self, facts: OfficialClientFacts, scores: Scores) -> None:
         """Say where the client's score differs from the suite's of the same answers."""
         try:
             of_client = scores_of(facts) if facts.accuracy else {}
@@ -350,7 +360,7 @@ _ESTIMATED = "99.0"
 """The percentile of the latency limits."""
 
 
-def client_performance(
+def official_client_performance(
     scenario: Scenario, summary: ResultSummary, timeline: Timeline | None
 ) -> PerformanceFigures:
     """The content of run.performance. `valid` is None: the client has no verdict of its own."""
@@ -388,8 +398,8 @@ def _percentiles(series: Distribution) -> Percentiles | None:
     return {name: ns / _NS_PER_MS for name, ns in values.items() if ns is not None} or None
 
 
-def client_timeline(
-    answers: Sequence[ClientAnswer], tokens: Sequence[int], prompt_lengths: Sequence[int]
+def official_client_timeline(
+    answers: Sequence[OfficialClientAnswer], tokens: Sequence[int], prompt_lengths: Sequence[int]
 ) -> Timeline | None:
     """The timeline of the requests that ended; None if there are none.
 

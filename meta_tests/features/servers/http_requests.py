@@ -12,7 +12,11 @@ import msgspec
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.engines.messages import Sampling, ServerAddress, WorkerConfig
 from mlperf_suite.features.servers.adapters import ADAPTERS
-from mlperf_suite.features.servers.client_requests import ClientState, GenerationRequest, TextCodec
+from mlperf_suite.features.servers.http_requests import (
+    GenerationRequest,
+    HttpWorkerState,
+    TextCodec,
+)
 
 SILENCE_S = 25.0
 STREAMED = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=True)
@@ -30,7 +34,7 @@ def text_codec() -> TextCodec:
     return TextCodec(str(embedded_model_dir()))
 
 
-def shared_of(form: str, model: str = "m") -> tuple[ClientState, list[Any]]:
+def shared_of(form: str, model: str = "m") -> tuple[HttpWorkerState, list[Any]]:
     """What a client's requests share, and the messages that they send to the engine."""
     names = (model, "org/M")
     worker_config = msgspec.structs.replace(
@@ -38,10 +42,12 @@ def shared_of(form: str, model: str = "m") -> tuple[ClientState, list[Any]]:
     )
     messages: list[Any] = []
     text = text_codec() if form == "text" else None
-    return ClientState(worker_config, ADAPTERS[form], text, [Mock()], messages.append), messages
+    return HttpWorkerState(worker_config, ADAPTERS[form], text, [Mock()], messages.append), messages
 
 
-def under_way(shared: ClientState, number: int, sampling: Sampling = STREAMED) -> GenerationRequest:
+def under_way(
+    shared: HttpWorkerState, number: int, sampling: Sampling = STREAMED
+) -> GenerationRequest:
     """A request that was sent."""
     request = GenerationRequest(shared, number, 0, array("i", [1, 2, 3]).tobytes(), sampling)
     shared.under_way.add(request)

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from meta_tests.made_client import (
+from meta_tests.made_official_client import (
     client_config,
     client_events,
     client_run,
@@ -19,27 +19,27 @@ from meta_tests.suite_runs import ROOT
 from mlperf_suite.features.endpoints.official_client.client_job import (
     ACCURACY_DATA,
     PERFORMANCE_DATA,
-    ClientData,
-    ClientJob,
-    ClientLoad,
+    OfficialClientData,
+    OfficialClientJob,
+    OfficialClientLoad,
 )
 from mlperf_suite.features.endpoints.official_client.installation import (
-    CLIENT,
     KNOWN_COMMIT,
     KNOWN_VERSION,
-    ClientInstallation,
+    OFFICIAL_CLIENT,
+    OfficialClientInstallation,
 )
 from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
-    client_benchmark,
+    official_client_benchmark,
 )
 
-JOB = ClientJob(
+JOB = OfficialClientJob(
     name="made up",
     urls=("http://127.0.0.1:9",),
     model="made up",
     tokenizer=None,
-    load=ClientLoad(concurrency=2, requests=20),
-    performance=ClientData(prompts=[[1, 2], [3]]),
+    load=OfficialClientLoad(concurrency=2, requests=20),
+    performance=OfficialClientData(prompts=[[1, 2], [3]]),
     max_new_tokens=4,
 )
 """A run of 20 requests."""
@@ -98,7 +98,7 @@ if behaviour == "has children":
     left = subprocess.check_output([sys.executable, "-c", leave])
     note("pids", "%d %s %d" % (child.pid, left.decode().strip(), os.getpid()))
     wait()
-from meta_tests.client_stand_in import write_report
+from meta_tests.official_client_stand_in import write_report
 write_report(config)
 bar(20)
 """
@@ -112,11 +112,11 @@ def write_client(
     commit: str = KNOWN_COMMIT,
     status: int = 0,
     scorer: str | None = None,
-) -> ClientInstallation:
+) -> OfficialClientInstallation:
     """Write a client into a folder; `behaviour`: how it ends; it writes `waiting` beside its report
     once it only waits to be ended. `status`: of its exit when asked for its version. `scorer`:
     what its ROUGE says as it fails to load, "" if it loads; None leaves out its Python."""
-    program = folder / "bin" / CLIENT
+    program = folder / "bin" / OFFICIAL_CLIENT
     program.parent.mkdir(parents=True, exist_ok=True)
     fields = {"version": version, "behaviour": behaviour, "root": str(ROOT), "status": status}
     program.write_text(_PROGRAM.format(python=sys.executable, **fields))
@@ -127,14 +127,14 @@ def write_client(
         python.chmod(0o755)
     (folder / "source" / ".git").mkdir(parents=True, exist_ok=True)
     (folder / "source" / ".git" / "HEAD").write_text(f"{commit}\n")
-    return ClientInstallation(program, version, commit)
+    return OfficialClientInstallation(program, version, commit)
 
 
 def write_report(config: dict[str, Any]) -> None:
     """The files of a run as configured: of made requests, and for accuracy an answer to each."""
     report, settings = Path(config["report_dir"]), config["settings"]
     scenario = "Offline" if config["type"] == "offline" else "Server"
-    benchmark = client_benchmark("llama3.1-8b", scenario)
+    benchmark = official_client_benchmark("llama3.1-8b", scenario)
     assert benchmark is not None
     samples = _count(config, "performance")
     run = client_run(replace(benchmark, samples=samples))

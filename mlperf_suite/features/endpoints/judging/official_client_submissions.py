@@ -16,24 +16,24 @@ from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.features.endpoints.official_client_results.answer_texts import Message
 from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
     WAN,
-    ClientBenchmark,
-    client_benchmark,
+    OfficialClientBenchmark,
+    official_client_benchmark,
 )
 from mlperf_suite.features.endpoints.official_client_results.client_events import (
     RunEvents,
     read_events,
 )
 from mlperf_suite.features.endpoints.official_client_results.result_files import (
-    CLIENT_ACCURACY,
-    CLIENT_SUMMARY,
+    OFFICIAL_CLIENT_ACCURACY,
+    OFFICIAL_CLIENT_SUMMARY,
     AccuracyResults,
     AuditResult,
-    ClientConfig,
+    OfficialClientConfig,
     ResultSummary,
     read_typed,
     read_yaml_as,
 )
-from mlperf_suite.features.endpoints.rules.client_rules import ClientFacts
+from mlperf_suite.features.endpoints.rules.official_client_rules import OfficialClientFacts
 from mlperf_suite.features.submission_check.scenario_folders import BenchmarkFolder, ScenarioFolder
 from mlperf_suite.features.submission_check.submission_rules import PowerSupplyRating
 from mlperf_suite.judging.reading import read_json, read_yaml, size_of
@@ -44,12 +44,12 @@ _AUDIT = "audit_"
 
 
 @dataclass(frozen=True, slots=True)
-class ClientResult:
+class OfficialClientResult:
     """A scenario's folder of the official client, identified, and what its files have."""
 
     place: ScenarioFolder
-    benchmark: ClientBenchmark
-    config: ClientConfig | None
+    benchmark: OfficialClientBenchmark
+    config: OfficialClientConfig | None
     summary: ResultSummary | None
     accuracy: AccuracyResults | None
     problems: tuple[str, ...]
@@ -79,7 +79,7 @@ class ClientResult:
         may be the result's."""
         place = self.place
         measurements = place.measurements_file(place.folder)
-        facts = ClientFacts(
+        facts = OfficialClientFacts(
             division=place.division,
             submitter=place.submitter,
             name=place.benchmark,
@@ -107,12 +107,14 @@ class ClientResult:
         return verdict_group(name, round_, groups, benchmark, scenario)
 
 
-def client_results_of(place: BenchmarkFolder, names: Mapping[str, str]) -> list[ClientResult]:
+def official_client_results_of(
+    place: BenchmarkFolder, names: Mapping[str, str]
+) -> list[OfficialClientResult]:
     """The scenarios of a benchmark that the client measured. `names`: see model_mapping.json."""
     results = []
     for scenario in place.scenarios:
         name = names.get(place.benchmark, place.benchmark)
-        benchmark = client_benchmark(name, scenario.scenario)
+        benchmark = official_client_benchmark(name, scenario.scenario)
         if benchmark is not None and _is_of_client(scenario):
             results.append(_read(scenario, benchmark))
     return results
@@ -130,20 +132,20 @@ def _client_files(place: ScenarioFolder) -> tuple[Path, Path, Path]:
     yml = place.folder / "config.yml"
     config = yml if yml.exists() else place.folder / "config.yaml"
     performance, accuracy = place.folder / "performance", place.folder / "accuracy"
-    return config, performance / CLIENT_SUMMARY, accuracy / CLIENT_ACCURACY
+    return config, performance / OFFICIAL_CLIENT_SUMMARY, accuracy / OFFICIAL_CLIENT_ACCURACY
 
 
-def _read(place: ScenarioFolder, benchmark: ClientBenchmark) -> ClientResult:
+def _read(place: ScenarioFolder, benchmark: OfficialClientBenchmark) -> OfficialClientResult:
     config_file, summary_file, accuracy_file = _client_files(place)
-    config, fault = read_yaml_as(config_file, ClientConfig)
+    config, fault = read_yaml_as(config_file, OfficialClientConfig)
     summary, no_summary = read_typed(summary_file, ResultSummary)
     accuracy, no_accuracy = read_typed(accuracy_file, AccuracyResults)
     problems = tuple(filter(None, (fault, no_summary, no_accuracy)))
-    return ClientResult(place, benchmark, config, summary, accuracy, problems)
+    return OfficialClientResult(place, benchmark, config, summary, accuracy, problems)
 
 
 def events_of(
-    folder: Path, config: ClientConfig | None = None, tokenizer: Path | None = None
+    folder: Path, config: OfficialClientConfig | None = None, tokenizer: Path | None = None
 ) -> RunEvents | str | None:
     """The run's events, why they cannot be read, or None if the file is not there.
 
@@ -156,7 +158,7 @@ def events_of(
         return None
     place = _tokenizer_of(config, tokenizer)
     # Not before: the client's modules come with it.
-    from mlperf_suite.features.servers.client_requests import TextCodec
+    from mlperf_suite.features.servers.http_requests import TextCodec
 
     try:
         codec = None if place is None else TextCodec(str(place))
@@ -168,7 +170,7 @@ def events_of(
     return events or problem
 
 
-def _tokenizer_of(config: ClientConfig | None, tokenizer: Path | None) -> Path | None:
+def _tokenizer_of(config: OfficialClientConfig | None, tokenizer: Path | None) -> Path | None:
     """The folder of what the client counted with; None if it is not on this machine."""
     parameters = config.model_params if config is not None else {}
     name = parameters.get("tokenizer_name") or parameters.get("name")

@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mlperf_suite.features.endpoints.curve.curve_figures import (
-    REHEARSAL,
+    NO_ENDPOINTS_RESULT,
     SCORED_FOLDER,
     CurveFigures,
     curve_of,
 )
 from mlperf_suite.features.endpoints.official_client_results.result_files import (
-    CLIENT_ACCURACY,
-    CLIENT_SUMMARY,
+    OFFICIAL_CLIENT_ACCURACY,
+    OFFICIAL_CLIENT_SUMMARY,
     AccuracyResults,
-    ClientConfig,
+    OfficialClientConfig,
     ResultSummary,
     read_typed,
     read_yaml_as,
@@ -35,7 +35,7 @@ _DEEPEST = 6
 
 
 @dataclass(frozen=True, slots=True)
-class ClientPoint:
+class OfficialClientPoint:
     """One run of the client, with its files; `accuracy` and `events`: None without the file."""
 
     folder: Path
@@ -43,7 +43,7 @@ class ClientPoint:
     summary_file: Path
     accuracy_file: Path | None
     events_file: Path | None
-    config: ClientConfig
+    config: OfficialClientConfig
     summary: ResultSummary
     accuracy: AccuracyResults | None
 
@@ -75,44 +75,46 @@ def linked(files: Mapping[Path, Path]) -> Iterator[None]:
             place.unlink()
 
 
-def read_points(folders: Sequence[Path]) -> tuple[list[ClientPoint], list[str]]:
+def read_points(folders: Sequence[Path]) -> tuple[list[OfficialClientPoint], list[str]]:
     """The runs of the client in these folders and below them, and one line for each reason why
     something there is none."""
-    points: list[ClientPoint] = []
+    points: list[OfficialClientPoint] = []
     reasons: list[str] = []
     for folder in dict.fromkeys(path.resolve() for path in folders):
         curve = _curve(folder)
         if curve is not None and curve.rehearsal:
             reasons.append(
-                f"{folder}: {REHEARSAL}; measure the curve with the official client "
+                f"{folder}: {NO_ENDPOINTS_RESULT}: measure the curve with the official client "
                 "(inference-endpoint)"
             )
             continue
         found = [_read(place) for place in _point_folders(folder, curve)]
-        points += [point for point in found if isinstance(point, ClientPoint)]
+        points += [point for point in found if isinstance(point, OfficialClientPoint)]
         reasons += [point for point in found if isinstance(point, str)]
         if not found:
-            reasons.append(f"{folder}: no {CLIENT_SUMMARY} of the official client in it or below")
+            reasons.append(
+                f"{folder}: no {OFFICIAL_CLIENT_SUMMARY} of the official client in it or below"
+            )
     return points, reasons
 
 
-def with_accuracy_of(point: ClientPoint, folder: Path) -> ClientPoint | str:
+def with_accuracy_of(point: OfficialClientPoint, folder: Path) -> OfficialClientPoint | str:
     """A point with the accuracy run in another folder of the client, or in one line why it is
     none. Where its configuration says a fixed concurrency, it is the point's (§4.3)."""
     inside = [path for path in folders_in(folder) if path.name == "report"]
     for place in (folder, *inside):
-        if (path := _file(place, "accuracy", CLIENT_ACCURACY)) is None:
+        if (path := _file(place, "accuracy", OFFICIAL_CLIENT_ACCURACY)) is None:
             continue
         accuracy, problem = read_typed(path, AccuracyResults)
-        config, _ = read_yaml_as(place / "config.yaml", ClientConfig)
+        config, _ = read_yaml_as(place / "config.yaml", OfficialClientConfig)
         load = config.settings.load_pattern if config else None
         if load and load.type == CONCURRENCY and load.target_concurrency != point.concurrency:
             return f"{place}: accuracy at concurrency {load.target_concurrency}"
         return problem or replace(point, accuracy_file=path, accuracy=accuracy)
-    return f"{folder}: no {CLIENT_ACCURACY} of the official client"
+    return f"{folder}: no {OFFICIAL_CLIENT_ACCURACY} of the official client"
 
 
-def holds_client_run(folder: Path) -> bool:
+def holds_official_client_run(folder: Path) -> bool:
     """Whether the client's files are in a folder, or in one in it (report/ of the suite's runs)."""
     return next(_places(folder, 1), None) is not None
 
@@ -135,7 +137,7 @@ def _point_folders(folder: Path, curve: CurveFigures | None) -> Iterator[Path]:
 
 def _places(folder: Path, levels: int) -> Iterator[Path]:
     """The folders that have a summary of the client, in order."""
-    if _file(folder, "performance", CLIENT_SUMMARY) is not None:
+    if _file(folder, "performance", OFFICIAL_CLIENT_SUMMARY) is not None:
         yield folder
     elif levels:
         own = (path for path in folders_in(folder) if not path.name.startswith(SCORED_FOLDER))
@@ -152,22 +154,22 @@ def _file(folder: Path, part: str, name: str) -> Path | None:
 
 def _accuracy_file(folder: Path) -> Path | None:
     """The scores of a run, or of a curve's point those of the accuracy run beside it."""
-    if (own := _file(folder, "accuracy", CLIENT_ACCURACY)) is not None:
+    if (own := _file(folder, "accuracy", OFFICIAL_CLIENT_ACCURACY)) is not None:
         return own
     beside = sorted(folder.parent.glob(f"{SCORED_FOLDER}*/report"))
-    found = (_file(place, "accuracy", CLIENT_ACCURACY) for place in reversed(beside))
+    found = (_file(place, "accuracy", OFFICIAL_CLIENT_ACCURACY) for place in reversed(beside))
     return next((path for path in found if path is not None), None)
 
 
-def _read(folder: Path) -> ClientPoint | str:
+def _read(folder: Path) -> OfficialClientPoint | str:
     """The run in a folder, or in one line what keeps it from being read."""
     config_file = next(
         (p for p in (folder / "config.yaml", folder / "config.yml") if p.is_file()), None
     )
     if config_file is None:
         return f"{folder}: no config.yaml of the client"
-    config, fault = read_yaml_as(config_file, ClientConfig)
-    summary_file = _file(folder, "performance", CLIENT_SUMMARY)
+    config, fault = read_yaml_as(config_file, OfficialClientConfig)
+    summary_file = _file(folder, "performance", OFFICIAL_CLIENT_SUMMARY)
     assert summary_file is not None
     summary, no_summary = read_typed(summary_file, ResultSummary)
     accuracy_file, accuracy, no_accuracy = _accuracy_file(folder), None, ""
@@ -175,7 +177,7 @@ def _read(folder: Path) -> ClientPoint | str:
         accuracy, no_accuracy = read_typed(accuracy_file, AccuracyResults)
     if config is None or summary is None or no_accuracy:
         return f"{folder}: {fault or no_summary or no_accuracy}"
-    return ClientPoint(
+    return OfficialClientPoint(
         folder=folder,
         config_file=config_file,
         summary_file=summary_file,

@@ -24,15 +24,16 @@ LLAMA_3_1_ROPE = {
 
 @dataclass(frozen=True, slots=True)
 class SiblingModel:
-    """A public model of the same architecture. `told_by`: the fact of its files that tells it from
-    the benchmark's, an entry of `ModelMarks.shape`, `EOS` or `TEMPLATE`; empty if none does."""
+    """A public model of the same architecture. `distinguished_by`: the fact of its files that tells
+    it from the benchmark's, an entry of `ModelIdentity.shape`, `EOS` or `TEMPLATE`; empty if none
+    does."""
 
     name: str
-    told_by: str = ""
+    distinguished_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class ModelMarks:
+class ModelIdentity:
     """How the files of a benchmark's model differ from those of its siblings.
 
     `shape`: entries of config.json; of an object, those that count. `eos`: an id among those that
@@ -60,7 +61,11 @@ class ModelMarks:
 
     def possible_models(self, facts: Mapping[str, object]) -> list[str]:
         """The siblings that a model may be, though its files show no difference."""
-        return [s.name for s in self.siblings if not s.told_by or facts.get(s.told_by) is None]
+        return [
+            s.name
+            for s in self.siblings
+            if not s.distinguished_by or facts.get(s.distinguished_by) is None
+        ]
 
 
 def _entries(

@@ -18,19 +18,19 @@ from pathlib import PurePath
 
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS
 from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
-    CLIENT_MODELS,
+    OFFICIAL_CLIENT_MODELS,
     QWEN3_6,
     WAN,
-    ClientBenchmark,
+    OfficialClientBenchmark,
 )
 from mlperf_suite.features.endpoints.official_client_results.client_events import RunEvents
 from mlperf_suite.features.endpoints.official_client_results.result_files import (
-    CLIENT_ACCURACY,
-    CLIENT_SUMMARY,
+    OFFICIAL_CLIENT_ACCURACY,
+    OFFICIAL_CLIENT_SUMMARY,
     AccuracyResults,
     AuditResult,
-    ClientConfig,
     Distribution,
+    OfficialClientConfig,
     ResultSummary,
 )
 from mlperf_suite.features.endpoints.official_client_results.sent_prompts import SentPrompts
@@ -82,7 +82,7 @@ _SIGMAS = 6.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientFacts(SubmittedFacts):
+class OfficialClientFacts(SubmittedFacts):
     """One scenario's result of the official client. `name`, `scenario`: the names of folders.
 
     `problems`: of each file that cannot be read, one line. `audits`: by the name of the test, what
@@ -90,10 +90,10 @@ class ClientFacts(SubmittedFacts):
     `power_logs`: whether there is a folder of them. `smoke`: rules may be shortened.
     """
 
-    benchmark: ClientBenchmark
+    benchmark: OfficialClientBenchmark
     name: str
     scenario: str
-    config: ClientConfig | None
+    config: OfficialClientConfig | None
     summary: ResultSummary | None
     accuracy: AccuracyResults | None
     problems: tuple[str, ...]
@@ -111,7 +111,7 @@ class ClientFacts(SubmittedFacts):
         return self.benchmark.scenario in ("Server", "Interactive")
 
     @property
-    def settings(self) -> ClientConfig:
+    def settings(self) -> OfficialClientConfig:
         """The configuration. Raises VerdictError if there is none."""
         if self.config is None:
             raise self._without("config.yaml")
@@ -121,14 +121,14 @@ class ClientFacts(SubmittedFacts):
     def run(self) -> ResultSummary:
         """The summary of the performance run. Raises VerdictError if there is none."""
         if self.summary is None:
-            raise self._without(f"performance/{CLIENT_SUMMARY}")
+            raise self._without(f"performance/{OFFICIAL_CLIENT_SUMMARY}")
         return self.summary
 
     @property
     def scored(self) -> AccuracyResults:
         """The scores. Raises VerdictError if there are none."""
         if self.accuracy is None or not self.accuracy.counted_scores:
-            raise self._without(f"accuracy/{CLIENT_ACCURACY} with scores")
+            raise self._without(f"accuracy/{OFFICIAL_CLIENT_ACCURACY} with scores")
         return self.accuracy
 
     def _without(self, path: str) -> VerdictError:
@@ -139,12 +139,12 @@ class ClientFacts(SubmittedFacts):
         return failure(why, "what the client wrote")
 
 
-def _is_whole(result: ClientFacts) -> bool:
+def _is_whole(result: OfficialClientFacts) -> bool:
     """Whether the files of a run can be read: smoke excuses no file that is missing."""
     return result.config is not None and result.summary is not None
 
 
-def _is_scored(result: ClientFacts) -> bool:
+def _is_scored(result: OfficialClientFacts) -> bool:
     return result.accuracy is not None and bool(result.accuracy.counted_scores)
 
 
@@ -157,7 +157,7 @@ def _is_scored(result: ClientFacts) -> bool:
     "accuracy_results.json",
     fix="Submit the files exactly as the client wrote them.",
 )
-def files_readable(result: ClientFacts) -> Verdict:
+def files_readable(result: OfficialClientFacts) -> Verdict:
     """The client's files can be read, and have the expected members with their types."""
     return verdict(not result.problems, "; ".join(result.problems) or "all of them")
 
@@ -166,10 +166,10 @@ def files_readable(result: ClientFacts) -> Verdict:
     source="submission checker, endpoints_model_check: ENDPOINTS_ALLOWED_MODELS",
     fix="Measure the benchmark with LoadGen.",
 )
-def benchmark_allowed(result: ClientFacts) -> Verdict:
+def benchmark_allowed(result: OfficialClientFacts) -> Verdict:
     """The benchmark may be measured with the client, in that round."""
-    required = f"one of {', '.join(CLIENT_MODELS)}, from v6.1 on"
-    ok = result.benchmark.id in CLIENT_MODELS and result.round.name >= "v6.1"
+    required = f"one of {', '.join(OFFICIAL_CLIENT_MODELS)}, from v6.1 on"
+    ok = result.benchmark.id in OFFICIAL_CLIENT_MODELS and result.round.name >= "v6.1"
     return verdict(ok, f"{result.name} in {result.round.name}", required)
 
 
@@ -178,7 +178,7 @@ def benchmark_allowed(result: ClientFacts) -> Verdict:
     "map_endpoints_scenario",
     fix="Run the scenario with its own type: online for Server and Interactive.",
 )
-def scenario_type(result: ClientFacts) -> Verdict:
+def scenario_type(result: OfficialClientFacts) -> Verdict:
     """The configuration's type is the scenario's: online, or offline."""
     kinds = {"Offline": "offline"}
     required = kinds.get(result.benchmark.scenario, "online")
@@ -190,7 +190,7 @@ def scenario_type(result: ClientFacts) -> Verdict:
     source="submission checker, power/: its times are compared with those of LoadGen's detail log",
     fix="Remove performance/power/, or measure the power of a run of LoadGen.",
 )
-def power_logs(result: ClientFacts) -> Verdict:
+def power_logs(result: OfficialClientFacts) -> Verdict:
     """A result of the client has no power measurement; only LoadGen runs have one."""
     return verdict(not result.power_logs, "performance/power/" if result.power_logs else "none")
 
@@ -202,7 +202,7 @@ _PATTERNS = {"Offline": ("max_throughput",), "SingleStream": ("concurrency", "ag
     source="Inference rules, Scenarios; the client's load_pattern",
     fix="Use poisson for Server and Interactive, max_throughput for Offline.",
 )
-def load_pattern(result: ClientFacts) -> Verdict:
+def load_pattern(result: OfficialClientFacts) -> Verdict:
     """Requests are issued as the scenario requires: at once, at Poisson times, or one by one.
 
     The official checker does not look.
@@ -223,7 +223,7 @@ def load_pattern(result: ClientFacts) -> Verdict:
     source="the client's report.py: run_config repeats the configuration of the run",
     fix="Submit the configuration with which the run was made.",
 )
-def config_of_its_run(result: ClientFacts) -> Verdict:
+def config_of_its_run(result: OfficialClientFacts) -> Verdict:
     """The configuration is that of the run: the summary repeats its load and seeds, its model is
     not another benchmark's, and answers are no longer than it allows."""
     config, repeated = result.settings.settings, result.run.run_config
@@ -244,11 +244,11 @@ def config_of_its_run(result: ClientFacts) -> Verdict:
     return verdict(not wrong, "; ".join(wrong) or "the same")
 
 
-def _other_model(result: ClientFacts) -> object:
+def _other_model(result: OfficialClientFacts) -> object:
     """The configured model if its name is another benchmark's; a name of its own says nothing."""
     name = result.settings.model_params.get("name")
     words = _plain(PurePath(name).name) if isinstance(name, str) else ""
-    known = {_plain(id_.removesuffix("-edge")) for id_ in CLIENT_MODELS}
+    known = {_plain(id_.removesuffix("-edge")) for id_ in OFFICIAL_CLIENT_MODELS}
     own = _plain(result.benchmark.id.removesuffix("-edge"))
     return name if any(id_ in words for id_ in known - {own}) else None
 
@@ -265,7 +265,7 @@ def _mean_length(run: ResultSummary) -> float:
     source="submission checker, seed_check: dataloader_random_seed, scheduler_random_seed",
     fix="Set the round's seeds in settings.runtime.",
 )
-def seeds(result: ClientFacts) -> Verdict:
+def seeds(result: OfficialClientFacts) -> Verdict:
     """The seeds of samples and schedule are the round's.
 
     Not judged for qwen3.6-27b: MLCommons' own configuration has the seed 42, which its checker
@@ -285,7 +285,7 @@ def seeds(result: ClientFacts) -> Verdict:
     fix="Set settings.runtime.min_duration_ms to 600000.",
     shortens=_is_whole,
 )
-def min_duration(result: ClientFacts) -> Verdict:
+def min_duration(result: OfficialClientFacts) -> Verdict:
     """The run is set to last at least ten minutes.
 
     Not judged for qwen3.6-27b: MLCommons' own configuration has 0, which its checker refuses.
@@ -306,7 +306,7 @@ def min_duration(result: ClientFacts) -> Verdict:
     fix="Let the run last at least ten minutes: raise n_samples_to_issue, or leave it out.",
     shortens=_is_whole,
 )
-def lasted(result: ClientFacts) -> Verdict:
+def lasted(result: OfficialClientFacts) -> Verdict:
     """The run lasted at least ten minutes; the official checker reads only the setting."""
     duration_s = (result.run.duration_ns or 0) / 1e9
     required = f"at least {MIN_DURATION_MS / 1e3:,g} s"
@@ -320,7 +320,7 @@ def lasted(result: ClientFacts) -> Verdict:
     source="the client's report.py: state, complete",
     fix="Repeat the run, and let it end by itself.",
 )
-def run_complete(result: ClientFacts) -> Verdict:
+def run_complete(result: OfficialClientFacts) -> Verdict:
     """The run ended by itself, all of its figures were computed, and its day has come."""
     run = result.run
     ok = run.state == "complete" and run.complete
@@ -333,7 +333,7 @@ def run_complete(result: ClientFacts) -> Verdict:
     source="Inference rules: a result has no failed query; the client's report.py",
     fix="Find why requests failed (report.txt), and repeat the run.",
 )
-def every_request_answered(result: ClientFacts) -> Verdict:
+def every_request_answered(result: OfficialClientFacts) -> Verdict:
     """Every request was issued and answered: none failed, none is missing, and answers have a token
     at least."""
     run = result.run
@@ -353,7 +353,7 @@ def every_request_answered(result: ClientFacts) -> Verdict:
     fix="Issue the whole data set at least once.",
     shortens=_is_whole,
 )
-def whole_dataset(result: ClientFacts) -> Verdict:
+def whole_dataset(result: OfficialClientFacts) -> Verdict:
     """A run issues at least as many requests as the data set has samples, with as many prompts.
 
     By events.jsonl, if it has the prompts, of which data sets may have a tenth twice.
@@ -366,7 +366,7 @@ def whole_dataset(result: ClientFacts) -> Verdict:
     return verdict(count >= least and not few, words, f"at least {least:,}")
 
 
-def _limit(result: ClientFacts, name: str) -> Verdict:
+def _limit(result: OfficialClientFacts, name: str) -> Verdict:
     limit_ms = result.benchmark.limits_ms.get(name)
     if limit_ms is None:
         return verdict(True, "no limit", "no limit in this scenario")
@@ -390,7 +390,7 @@ _latency_rule = partial(
 )
 
 
-def _has_too_few(name: str, result: ClientFacts) -> bool:
+def _has_too_few(name: str, result: OfficialClientFacts) -> bool:
     """Whether a run that was measured is too short for an estimate of a series at p99, and its p90
     is within what a smoke run under LoadGen keeps to: ten times the limit."""
     if result.summary is None:
@@ -403,19 +403,19 @@ def _has_too_few(name: str, result: ClientFacts) -> bool:
 
 
 @_latency_rule(shortens=partial(_has_too_few, "ttft"))
-def ttft_limit(result: ClientFacts) -> Verdict:
+def ttft_limit(result: OfficialClientFacts) -> Verdict:
     """The early-stopping estimate of TTFT at p99 is below the scenario's limit."""
     return _limit(result, "ttft")
 
 
 @_latency_rule(shortens=partial(_has_too_few, "tpot"))
-def tpot_limit(result: ClientFacts) -> Verdict:
+def tpot_limit(result: OfficialClientFacts) -> Verdict:
     """The early-stopping estimate of TPOT at p99 is below the scenario's limit."""
     return _limit(result, "tpot")
 
 
 @_latency_rule(shortens=partial(_has_too_few, "latency"))
-def latency_limit(result: ClientFacts) -> Verdict:
+def latency_limit(result: OfficialClientFacts) -> Verdict:
     """The early-stopping estimate of the latency at p99 is at most the scenario's limit."""
     return _limit(result, "latency")
 
@@ -424,7 +424,7 @@ def latency_limit(result: ClientFacts) -> Verdict:
     source="submission checker, compliance_endpoints_check: TEST09_LOW, TEST09_HIGH",
     fix="Find why answers are shorter or longer than the reference's.",
 )
-def mean_tokens(result: ClientFacts) -> Verdict:
+def mean_tokens(result: OfficialClientFacts) -> Verdict:
     """gpt-oss-120b's answers have the mean length that TEST09 requires, in every scenario."""
     mean = result.run.output_sequence_lengths.avg
     words = "no mean" if mean is None else f"{mean:,.2f} tokens"
@@ -449,7 +449,7 @@ def tokens_per_s(run: ResultSummary) -> float | None:
     source="the client's report.py: qps, tps",
     fix="Submit result_summary.json exactly as the client wrote it.",
 )
-def rates(result: ClientFacts) -> Verdict:
+def rates(result: OfficialClientFacts) -> Verdict:
     """Requests/s and tokens/s follow from counts, lengths and the window.
 
     Over LoadGen's window, from the first request to the end of the last, one request counts less.
@@ -485,7 +485,7 @@ def _is_near(first: float | None, second: float | None) -> bool:
     source="the client's report.py: legacy_loadgen_window_duration_ns; Poisson arrivals",
     fix="Submit result_summary.json exactly as the client wrote it.",
 )
-def window(result: ClientFacts) -> Verdict:
+def window(result: OfficialClientFacts) -> Verdict:
     """The window of the rates fits the run: within its duration, long enough for its requests, and
     not longer than their rate and the longest of them take.
 
@@ -515,7 +515,7 @@ def window(result: ClientFacts) -> Verdict:
     source="the client's report.py and early_stopping.py",
     fix="Submit result_summary.json exactly as the client wrote it.",
 )
-def distributions(result: ClientFacts) -> Verdict:
+def distributions(result: OfficialClientFacts) -> Verdict:
     """Each series agrees with itself: mean and total, order of percentiles, estimates, histogram.
 
     An estimate of early stopping is never below its percentile, and there is one from 662 samples
@@ -641,7 +641,7 @@ def _order_faults(run: ResultSummary) -> list[str]:
     source="the client's metrics_table.py, registry.py and early_stopping.py",
     fix="Submit result_summary.json and events.jsonl of the same run, as the client wrote them.",
 )
-def events_agree(result: ClientFacts) -> Verdict:
+def events_agree(result: OfficialClientFacts) -> Verdict:
     """Counts, windows, TTFT and latencies match events.jsonl, if it is present.
 
     Mean, deviation, each percentile, early stopping's estimates and histograms too; lengths in
@@ -687,7 +687,7 @@ def _series_of(run: ResultSummary, events: RunEvents) -> dict[str, Sequence[floa
     "Endpoints rules, §2.9.5.1, is the opposite",
     fix="Run the client without a salt, and the server without reuse of its KV cache.",
 )
-def salt(result: ClientFacts) -> Verdict:
+def salt(result: OfficialClientFacts) -> Verdict:
     """No request of the measurement has a salt, which allows reuse of the KV cache in MLPerf
     Endpoints: MLPerf Inference forbids reuse between requests, and sends the data set as it is.
 
@@ -717,7 +717,7 @@ SALT_UNDETERMINED = "no sample was sent twice, and the model's tokenizer is not 
 """Why nobody can say whether prompts of token ids have a salt."""
 
 
-def sent_prompts(result: ClientFacts) -> SentPrompts | None:
+def sent_prompts(result: OfficialClientFacts) -> SentPrompts | None:
     """The prompts of the measurement's requests; None if they are not known."""
     if not isinstance(result.events, RunEvents) or not result.events.prompts.count:
         return None
@@ -729,7 +729,7 @@ def sent_prompts(result: ClientFacts) -> SentPrompts | None:
     "warmup.salt",
     fix="Leave the warm-up's salt on (warmup.salt), or warm up with other data.",
 )
-def warmup_prompts(result: ClientFacts) -> Verdict:
+def warmup_prompts(result: OfficialClientFacts) -> Verdict:
     """At most a tenth of the measurement's prompts were sent before it, by events.jsonl: a cache
     would know them."""
     required, prompts = f"at most {_SENT_BEFORE:.0%} of the prompts", sent_prompts(result)
@@ -750,7 +750,7 @@ _MIN_GAPS = 1000
     source="Inference rules, Scenarios: Server's arrivals are Poisson",
     fix="Let the client issue the requests at its Poisson times, from a machine that keeps up.",
 )
-def issue_times(result: ClientFacts) -> Verdict:
+def issue_times(result: OfficialClientFacts) -> Verdict:
     """Requests at a rate are issued at Poisson times, by events.jsonl: neither at equal distances
     nor in bursts."""
     low, high = _VARIATION
@@ -839,7 +839,7 @@ def _series_again(series: Distribution, values: Sequence[float]) -> _Pairs:
     fix="Score every sample of the accuracy data set.",
     shortens=_is_scored,
 )
-def accuracy_samples(result: ClientFacts) -> Verdict:
+def accuracy_samples(result: OfficialClientFacts) -> Verdict:
     """The accuracy run has as many samples as the benchmark's accuracy data set."""
     count = sum(s.total_samples or 0 for s in result.scored.counted_scores)
     answers = result.benchmark.answers
@@ -851,7 +851,7 @@ def accuracy_samples(result: ClientFacts) -> Verdict:
     source="the client's scoring.py: complete, response_counts",
     fix="Repeat the accuracy run.",
 )
-def accuracy_complete(result: ClientFacts) -> Verdict:
+def accuracy_complete(result: OfficialClientFacts) -> Verdict:
     """Every sample of the accuracy run was answered and scored, at most 1,000 times as fast as in
     the performance run."""
     faults = [*_too_fast(result)]
@@ -874,7 +874,7 @@ def accuracy_complete(result: ClientFacts) -> Verdict:
     return verdict(not faults, words)
 
 
-def _too_fast(result: ClientFacts) -> Iterator[str]:
+def _too_fast(result: OfficialClientFacts) -> Iterator[str]:
     """Scores whose answers no system gave: it is far slower in its performance run."""
     run = result.summary
     if run is None or not run.duration_ns:
@@ -890,7 +890,7 @@ def _too_fast(result: ClientFacts) -> Iterator[str]:
     source="one model's answers to one data set; as TEST09 has it of LoadGen's runs",
     fix="Find why the performance run's answers differ in length from the accuracy run's.",
 )
-def accuracy_lengths(result: ClientFacts) -> Verdict:
+def accuracy_lengths(result: OfficialClientFacts) -> Verdict:
     """The performance run's mean answer length is within 10% of the accuracy run's, if both use one
     data set, as all benchmarks but gpt-oss-120b do.
 
@@ -911,7 +911,7 @@ def accuracy_lengths(result: ClientFacts) -> Verdict:
     return verdict(abs(mean - scored) <= slack, words, f"{scored:,.1f} within {slack:,.1f}")
 
 
-def scores_of(result: ClientFacts) -> dict[str, float]:
+def scores_of(result: OfficialClientFacts) -> dict[str, float]:
     """The scores by the reference's names and in its units. Raises VerdictError."""
     scores = result.scored.counted_scores
     if any(isinstance(s.score, dict) for s in scores):
@@ -950,7 +950,7 @@ def _number(value: object) -> float | None:
     "qwen3-vl-235b-a22b alone",
     fix="Fix the accuracy, or submit to the open division.",
 )
-def accuracy_gate(result: ClientFacts) -> Verdict:
+def accuracy_gate(result: OfficialClientFacts) -> Verdict:
     """Every score reaches the benchmark's gate; its data sets are weighted by their samples.
 
     The official checker passes any score, 0.0 included, of every benchmark but qwen3-vl-235b-a22b.
@@ -976,7 +976,7 @@ def accuracy_gate(result: ClientFacts) -> Verdict:
     source="submission checker, compliance_endpoints_check: ENDPOINTS_COMPLIANCE_MAPPING",
     fix="Run the audit with the client, and submit its audit/audit_<test>.json.",
 )
-def audits(result: ClientFacts) -> Verdict:
+def audits(result: OfficialClientFacts) -> Verdict:
     """Every audit in the result passed and matches its file's name.
 
     wan-2.2-t2v-a14b needs output_caching_test.

@@ -64,7 +64,7 @@ _MAX_WAIT_FACTOR = 3.0
 
 _json = msgspec.json.Encoder()
 _PROMPT, _SALT = "\0prompt", "\0salt"
-"""What stands for them in the JSON of requests until they are known; no other text has a NUL."""
+"""The placeholder in the JSON of requests until they are known; no other text has a NUL."""
 _PROMPT_JSON, _SALT_JSON = _json.encode(_PROMPT), _json.encode(_SALT)[1:-1]
 
 
@@ -146,7 +146,7 @@ class WaitingRequests:
 
 
 @dataclass(slots=True)
-class ClientState:
+class HttpWorkerState:
     """What the requests of a client process share.
 
     `tell` sends a message to the engine. `text` is None if the servers give token ids. By place:
@@ -189,7 +189,7 @@ class Request(PooledRequest):
     """One request, from its first sending to its end; retried where that is safe. `retries`:
     how often, at most, if the server refuses it for now."""
 
-    def __init__(self, shared: ClientState, number: int, place: int, retries: int) -> None:
+    def __init__(self, shared: HttpWorkerState, number: int, place: int, retries: int) -> None:
         super().__init__(shared.pools[place])
         self.shared = shared
         self.number = number
@@ -259,7 +259,7 @@ class Request(PooledRequest):
         self._timer = loop.call_later(after_s, self.pool.acquire, self)
 
     def restart(self) -> None:
-        """Forget what came so far."""
+        """Forget the answer so far."""
 
     def fail(self, why: str, *, died: bool, unfit: bool = False) -> None:
         if not self.is_over:
@@ -287,7 +287,7 @@ class GenerationRequest(Request):
     """A request for a prompt's answer."""
 
     def __init__(
-        self, shared: ClientState, number: int, place: int, prompt: bytes, sampling: Sampling
+        self, shared: HttpWorkerState, number: int, place: int, prompt: bytes, sampling: Sampling
     ) -> None:
         super().__init__(shared, number, place, sampling.retries)
         self._prompt = prompt
@@ -412,7 +412,7 @@ class GenerationRequest(Request):
             self.fail("ended an answer without a finish_reason", died=False)
             return
         if not self._first and self._sampling.wants_first:
-            # LoadGen must be told the first token of every answer.
+            # LoadGen must get the first token of every answer.
             self._first = arrived
             shared.tell(ServerFirstTokens(self.number, list(token_ids[:1]), arrived))
         shared.queues[self.place].ended += 1
@@ -424,11 +424,11 @@ class GenerationRequest(Request):
         ends = answer.finish_reason, model, answer.server_s
         # Half the time of an array made from the list.
         tokens = struct.pack(f"{len(token_ids)}i", *token_ids)
-        told = *times, self.resent, *usage, *ends
-        shared.tell(ServerAnswer(self.number, tokens, *told, first_tokens=first))
+        fields = *times, self.resent, *usage, *ends
+        shared.tell(ServerAnswer(self.number, tokens, *fields, first_tokens=first))
 
     def _first_tokens(self, tokens: int) -> int:
-        """How many of so many tokens came with the first one; counts what came at a time."""
+        """How many of so many tokens came with the first one; counts each event's tokens."""
         arrivals, text = self._arrivals, self.shared.text
         if not self._sampling.wants_first or not arrivals.parts:
             return 1
@@ -446,7 +446,7 @@ class GenerationRequest(Request):
 class PostRequest(Request):
     """A `Post`."""
 
-    def __init__(self, shared: ClientState, message: Post) -> None:
+    def __init__(self, shared: HttpWorkerState, message: Post) -> None:
         super().__init__(shared, message.number, message.place, len(_BACKOFF_S))
         self._message = message
         self._body = b""
@@ -478,10 +478,12 @@ def _wait_s(headers: dict[bytes, bytes]) -> float | None:
 
 
 def _is_one_of(model: str | None, names: Sequence[str]) -> bool:
-    """Whether an answer's model is one of these names, in any case; some servers append a revision
-    to it, and some name none."""
-    told = (model or "").casefold()
-    return not told or any(told == n or told.startswith(f"{n}@") for n in map(str.casefold, names))
+    """Whether an answer's model is one of these names (case does not matter); some servers append a
+    revision, and some name no model."""
+    reported = (model or "").casefold()
+    return not reported or any(
+        reported == n or reported.startswith(f"{n}@") for n in map(str.casefold, names)
+    )
 
 
 def _check_tokens(token_ids: list[int], vocabulary: int) -> None:

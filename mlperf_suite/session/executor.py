@@ -62,7 +62,7 @@ OneKind = TypeVar("OneKind", bound=Companion)
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """What became of a key.
+    """The outcome of a key.
 
     `failure`: what failed and why, in a line; None if the key was made. `now`: whether it was made
     in this call.
@@ -118,7 +118,7 @@ class Session:
         return self._sizing.plan
 
     def obstacles(self) -> list[str]:
-        """What would stop the session and shows before anything slow is loaded, a line each."""
+        """The obstacles that show before anything slow is loaded, a line each."""
         lines: dict[str, None] = {}
         for check in self._checks():
             try:
@@ -158,7 +158,7 @@ class Session:
         return self._sizing.estimator.size(definition, definition.scenario(scenario)).samples
 
     def maker(self, kind: str) -> Any:
-        """What makes the steps of a kind of run."""
+        """The maker of the steps of a kind of run."""
         if kind not in self._makers:
             self._makers[kind] = kind_named(kind).maker(self._parts)
         return self._makers[kind]

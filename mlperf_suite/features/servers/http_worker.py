@@ -1,4 +1,4 @@
-"""A client process: `python -m mlperf_suite.features.servers.client FD`.
+"""A client process: `python -m mlperf_suite.features.servers.http_worker FD`.
 
 One event loop sends the requests that arrive over the socket FD and reports the answers. The
 process ends when the other end of the socket closes, for whatever reason.
@@ -22,22 +22,22 @@ import uvloop
 
 from mlperf_suite.engines.framed_socket import FrameDecoder, frame
 from mlperf_suite.engines.messages import (
-    ClientHeartbeat,
     Drop,
     FromWorker,
+    HttpWorkerHeartbeat,
     Post,
     Submit,
     WorkerConfig,
     to_worker,
 )
 from mlperf_suite.features.servers.adapters import ADAPTERS
-from mlperf_suite.features.servers.client_requests import (
-    ClientState,
+from mlperf_suite.features.servers.connection import Pool, header_lines, raise_file_limit
+from mlperf_suite.features.servers.http_requests import (
     GenerationRequest,
+    HttpWorkerState,
     PostRequest,
     TextCodec,
 )
-from mlperf_suite.features.servers.connection import Pool, header_lines, raise_file_limit
 from mlperf_suite.secrets import remember
 
 _BEAT_S = 0.25
@@ -45,7 +45,7 @@ _ASLEEP_S = 4.0
 """Beats further apart mean that this process was stopped: Ctrl-Z, or the machine slept."""
 
 
-class Client(asyncio.Protocol):
+class HttpWorker(asyncio.Protocol):
     """The socket to the engine, and the requests that came over it. The first message is a
     WorkerConfig.
 
@@ -104,7 +104,7 @@ class Client(asyncio.Protocol):
             )
             for place in config.places
         ]
-        self._shared = ClientState(config, adapter, text, pools, self.tell)
+        self._shared = HttpWorkerState(config, adapter, text, pools, self.tell)
         self._looked = time.monotonic()
         asyncio.get_running_loop().call_later(_BEAT_S, self._heartbeat)
 
@@ -131,13 +131,13 @@ class Client(asyncio.Protocol):
             request.look(now, silence_s, asleep_s)
         asyncio.get_running_loop().call_later(_BEAT_S, self._heartbeat)
 
-    def _new_beat(self) -> ClientHeartbeat:
+    def _new_beat(self) -> HttpWorkerHeartbeat:
         shared = self._shared
         most = sum(pool.take_most_open() for pool in shared.pools)
         tokens, shared.tokens = shared.tokens, 0
         pieces, turned_away = list(shared.pieces), list(shared.turned_away)
         events, shared.events = shared.events, Counter()
-        return ClientHeartbeat(time.monotonic(), pieces, tokens, most, turned_away, events)
+        return HttpWorkerHeartbeat(time.monotonic(), pieces, tokens, most, turned_away, events)
 
     def _submit(self, message: Submit) -> None:
         stops = message.stops or itertools.repeat("", len(message.numbers))
@@ -169,7 +169,7 @@ async def _serve(descriptor: int) -> None:
             os._exit(1)
 
     loop.set_exception_handler(crashed)
-    await loop.create_unix_connection(lambda: Client(closed), sock=engine_socket)
+    await loop.create_unix_connection(lambda: HttpWorker(closed), sock=engine_socket)
     await closed.wait()
 
 

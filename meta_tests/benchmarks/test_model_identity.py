@@ -1,6 +1,6 @@
 """Whose model a folder's files are: each benchmark's, or a sibling's, made up here.
 
-Every sibling that is known is in evidence/model_marks."""
+Every sibling that is known is in evidence/model_identity."""
 
 import json
 from pathlib import Path
@@ -12,10 +12,10 @@ from meta_tests.benchmarks.made_model_folder import TEMPLATES, model_folder, wor
 from meta_tests.session.scripted_session import inputs
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
-from mlperf_suite.benchmarks.model_marks import EOS, TEMPLATE, model_facts
+from mlperf_suite.benchmarks.model_identity import EOS, TEMPLATE, model_facts
 from mlperf_suite.errors import UsageError
 
-ROWS = [row for row in BENCHMARKS.values() if row.workload and row.workload.marks.shape]
+ROWS = [row for row in BENCHMARKS.values() if row.workload and row.workload.model_identity.shape]
 V3 = "<User>{{ content }}<Assistant>"
 
 
@@ -34,12 +34,12 @@ def test_a_copy_is_the_benchmarks_model_and_only_its_lookalikes_are_named(
 ) -> None:
     workload = workload_of(row)
     facts = facts_in(model_folder(tmp_path, row))
-    assert workload.marks.differences(facts) == []
+    assert workload.model_identity.differences(facts) == []
     assert workload.is_model("/models/copy", facts)
-    names = [s.name for s in workload.marks.siblings if not s.told_by]
-    assert workload.marks.possible_models(facts) == names
+    names = [s.name for s in workload.model_identity.siblings if not s.distinguished_by]
+    assert workload.model_identity.possible_models(facts) == names
     # A sibling is not one of its own.
-    assert workload.model not in {s.name for s in workload.marks.siblings}
+    assert workload.model not in {s.name for s in workload.model_identity.siblings}
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_sibling_is_not_the_benchmarks_model(
 ) -> None:
     workload = workload_of(BENCHMARKS[id_])
     facts = facts_in(model_folder(tmp_path, BENCHMARKS[id_], changes))
-    assert workload.marks.differences(facts)
+    assert workload.model_identity.differences(facts)
     assert not workload.is_model("/models/other", facts)
     # Nor by a name that says so.
     assert not workload.is_model(workload.model, facts)
@@ -67,11 +67,11 @@ def test_where_a_chat_template_would_tell_and_there_is_none_the_siblings_are_nam
     tmp_path: Path, id_: str
 ) -> None:
     row = BENCHMARKS[id_]
-    marks = workload_of(row).marks
+    identity = workload_of(row).model_identity
     facts = facts_in(model_folder(tmp_path, row, {TEMPLATE: None}))
-    assert marks.differences(facts) == []
-    by_template = [s.name for s in marks.siblings if s.told_by in ("", TEMPLATE)]
-    assert marks.possible_models(facts) == by_template
+    assert identity.differences(facts) == []
+    by_template = [s.name for s in identity.siblings if s.distinguished_by in ("", TEMPLATE)]
+    assert identity.possible_models(facts) == by_template
 
 
 @pytest.mark.parametrize("form", ["rope_parameters", "type", "jinja", "named", "list of one"])
@@ -95,7 +95,7 @@ def test_the_ways_to_write_the_same_facts_are_one(tmp_path: Path, form: str) -> 
             config[EOS] = 1
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer))
-    assert workload_of(row).marks.differences(facts_in(folder)) == []
+    assert workload_of(row).model_identity.differences(facts_in(folder)) == []
 
 
 def test_a_folder_with_the_models_hub_id_for_a_name_is_judged_by_its_files(
@@ -134,5 +134,5 @@ def test_what_the_files_do_not_show_is_said(tmp_path: Path) -> None:
     assert words(row, workload_of(row).model) == ""
     assert words(row, str(model_folder(tmp_path / "other", row, {EOS: 128001}))) == ""
     at_a_server = words(row, folder, endpoint=["http://localhost:8000"])
-    assert at_a_server.endswith("is the server's word: its files are not seen here")
+    assert at_a_server.endswith(": its files are not on this machine")
     assert inputs(profile="smoke").possible_models(row) == ""

@@ -9,9 +9,9 @@ import pytest
 
 from meta_tests.benchmarks.made_model_folder import model_folder, workload_of
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.model_marks import EOS, TEMPLATE, model_facts
+from mlperf_suite.benchmarks.model_identity import EOS, TEMPLATE, model_facts
 
-ROWS = [row for row in BENCHMARKS.values() if row.workload and row.workload.marks.shape]
+ROWS = [row for row in BENCHMARKS.values() if row.workload and row.workload.model_identity.shape]
 V3 = "<User>{{ content }}<Assistant>"
 V3_1 = "{% if thinking %}<think>{% else %}</think>{% endif %}"
 SIBLINGS: list[tuple[str, str, dict[str, Any]]] = [
@@ -62,14 +62,19 @@ def test_a_sibling_is_not_the_benchmarks_model(
 ) -> None:
     row = BENCHMARKS[id_]
     facts = facts_in(model_folder(tmp_path, row, changes))
-    assert workload_of(row).marks.differences(facts)
+    assert workload_of(row).model_identity.differences(facts)
     assert not workload_of(row).is_model("/models/other", facts)
     # Nor by a name that says so.
     assert not workload_of(row).is_model(workload_of(row).model, facts)
 
 
 def test_each_sibling_that_a_fact_tells_is_among_those_tried() -> None:
-    told = {s.name for row in ROWS for s in workload_of(row).marks.siblings if s.told_by}
+    told = {
+        s.name
+        for row in ROWS
+        for s in workload_of(row).model_identity.siblings
+        if s.distinguished_by
+    }
     # A base model without a chat template has the files of a copy that lost it.
     without_template = {"meta-llama/Llama-2-70b-hf", "mistralai/Mixtral-8x7B-v0.1"}
     assert told - without_template <= {name for _, name, _ in SIBLINGS}

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from tokenizers import Tokenizer
 
-from meta_tests.features.servers.client_requests import (
+from meta_tests.features.servers.http_requests import (
     SILENCE_S,
     STREAMED,
     WHOLE,
@@ -30,15 +30,15 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines.framed_socket import frame
 from mlperf_suite.engines.messages import Drop, Failure, Sampling, ServerAnswer, ServerFirstTokens
 from mlperf_suite.features.servers.adapters import ADAPTERS
-from mlperf_suite.features.servers.client import Client
-from mlperf_suite.features.servers.client_requests import (
-    ClientState,
+from mlperf_suite.features.servers.connection import Connection
+from mlperf_suite.features.servers.http_requests import (
     GenerationRequest,
+    HttpWorkerState,
     TextCodec,
     WaitingRequests,
     _wait_s,
 )
-from mlperf_suite.features.servers.connection import Connection
+from mlperf_suite.features.servers.http_worker import HttpWorker
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings
 
@@ -241,7 +241,7 @@ def test_short_prompts_may_be_taken_before_a_long_one_that_came_first() -> None:
         queue.came(0.001 * number, 2.0 * number)
 
 
-def unstreamed(began: float) -> tuple[ClientState, list[Any], GenerationRequest]:
+def unstreamed(began: float) -> tuple[HttpWorkerState, list[Any], GenerationRequest]:
     """An answer that nobody streams, sent at this time, whose only piece came a second later."""
     shared, messages = shared_of("vllm")
     request = under_way(shared, 7, WHOLE)
@@ -250,7 +250,7 @@ def unstreamed(began: float) -> tuple[ClientState, list[Any], GenerationRequest]
     return shared, messages, request
 
 
-def answered_in_full(shared: ClientState, number: int, began: float) -> None:
+def answered_in_full(shared: HttpWorkerState, number: int, began: float) -> None:
     request = under_way(shared, number, WHOLE)
     request._began = began
     request.on_event(json.dumps(piece(token_ids=[5], finish_reason="stop")).encode(), began + 1)
@@ -329,7 +329,7 @@ def test_the_waits_of_an_earlier_run_are_forgotten() -> None:
 @pytest.mark.parametrize("messages", [[Drop()], [WORKER_CONFIG, WORKER_CONFIG]])
 def test_a_client_is_greeted_first_and_once(messages: list[object]) -> None:
     async def hear() -> None:
-        client = Client(asyncio.Event())
+        client = HttpWorker(asyncio.Event())
         with pytest.raises(ValueError, match="a WorkerConfig comes first and once; this is"):
             client.data_received(b"".join(map(frame, messages)))
 
@@ -364,12 +364,12 @@ ERRORS = {
         "answered with an error: EngineCore died",
     ),
     "compressed": "compressed an answer with gzip, although it was asked not to: turn that off",
-    "status-500": "answered with status 500: the stand-in server refuses, as it was told to",
+    "status-500": "answered with status 500: the stand-in server refuses, as configured",
     "ends-early": "ended an answer without a finish_reason",
 }
 
 
-def sent_in(pieces: list[bytes], kind: str) -> tuple[ClientState, list[Any]]:
+def sent_in(pieces: list[bytes], kind: str) -> tuple[HttpWorkerState, list[Any]]:
     """What is told of a request that is answered with these pieces."""
     shared, messages = shared_of(kind)
     shared.pools[0].head.return_value = b""  # type: ignore[attr-defined]

@@ -1,4 +1,5 @@
-"""The answer of a tuning in words and files: the gain, its cost, what gives it, what to paste.
+"""The answer of a tuning in words and files: the gain, its cost, each setting's part, what to
+paste.
 
 Its page shows also the trials over time and by setting, and what each setting does.
 """
@@ -49,14 +50,14 @@ RESULT, WINNER, PAGE = "tuning.md", "winner.toml", "report.html"
 _SPLIT = "tensor_parallel_size"
 
 
-def write_answer(
+def write_tuning_report(
     request: TuningRequest,
     trials: Sequence[MeasuredTrial],
     claim: TuningResult,
     say: Callable[[str], None],
 ) -> None:
     """Write and say the answer: the text, the page, and a winner's settings as a file."""
-    lines = [*answer_lines(request, claim), *_failures_note(trials)]
+    lines = [*tuning_lines(request, claim), *_failures_note(trials)]
     if claim.is_better:
         write_whole(request.out / WINNER, space_text(claim.best))
     else:
@@ -70,8 +71,8 @@ def write_answer(
         say(line)
 
 
-def answer_lines(request: TuningRequest, claim: TuningResult) -> list[str]:
-    """The answer in lines: the gain, what it costs, what gives it, the winner's commands."""
+def tuning_lines(request: TuningRequest, claim: TuningResult) -> list[str]:
+    """The answer in lines: the gain, its cost, each setting's part, the winner's commands."""
     if not claim.is_better:
         return [claim.words, *claim.failed]
     rows = [_contribution_line(row) for row in claim.contributions if row.measured]

@@ -14,8 +14,8 @@ from meta_tests.made_runs import system_fields
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
     WAN,
-    ClientBenchmark,
-    client_benchmark,
+    OfficialClientBenchmark,
+    official_client_benchmark,
 )
 from mlperf_suite.features.endpoints.rules.distribution_checks import bucket_edges
 from mlperf_suite.features.submission_check.submission_rules import MEASUREMENT_FIELDS
@@ -67,7 +67,7 @@ def _pattern(scenario: str, rate: float) -> dict[str, Any]:
 class ClientRun:
     """What happened to each request; times in ns."""
 
-    benchmark: ClientBenchmark
+    benchmark: OfficialClientBenchmark
     issued: Any
     ttft: Any
     latency: Any
@@ -90,7 +90,7 @@ class ClientRun:
         return int(ends.max()), int(ends[-1] - self.issued[0])
 
 
-def client_run(benchmark: ClientBenchmark, seed: int = 0) -> ClientRun:
+def client_run(benchmark: OfficialClientBenchmark, seed: int = 0) -> ClientRun:
     """Draw a run of a benchmark's scenario within its limits."""
     draw, n = np.random.default_rng(seed), benchmark.samples + 1000
     mean = _MEAN_TOKENS.get(benchmark.id, 40)
@@ -197,7 +197,7 @@ def _seeds() -> dict[str, int]:
     }
 
 
-def client_config(benchmark: ClientBenchmark, summary: dict[str, Any]) -> dict[str, Any]:
+def client_config(benchmark: OfficialClientBenchmark, summary: dict[str, Any]) -> dict[str, Any]:
     """The config.yaml of a summary's run."""
     pattern = summary["run_config"]["load_pattern"]
     return {
@@ -216,7 +216,7 @@ def client_config(benchmark: ClientBenchmark, summary: dict[str, Any]) -> dict[s
     }
 
 
-def client_scores(benchmark: ClientBenchmark, duration_s: float = 100.0) -> dict[str, Any]:
+def client_scores(benchmark: OfficialClientBenchmark, duration_s: float = 100.0) -> dict[str, Any]:
     """An accuracy_results.json that obeys every rule, of a run that lasted so long."""
     answers = benchmark.answers
     parts = {"made up": answers}
@@ -258,7 +258,7 @@ def write_client_submission(
     """
     submission = root / division / "Someone"
     for seed, scenario in enumerate(scenarios):
-        benchmark = client_benchmark(name, scenario)
+        benchmark = official_client_benchmark(name, scenario)
         assert benchmark is not None
         folder = submission / "results" / "box" / name / scenario
         run = client_run(benchmark, seed)
