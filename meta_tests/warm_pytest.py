@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite import SUITE_FOLDER
+from mlperf_suite.feature import features
 
 _STAND_INS = frozenset(f"meta_tests.{name}_plugin" for name in ("replay", "scoring", "stand_in"))
 _MODULES = (
@@ -39,7 +40,6 @@ _MODULES = (
     *("transformers.models.llama.configuration_llama", "transformers.image_utils"),
     *("mlperf_suite.session.executor", "mlperf_suite.session.timing.forecast"),
     *("mlperf_suite.loadgen.sut", "mlperf_suite.judging.judge"),
-    "mlperf_suite.features.mmlu.engine_lm",
     *("mlperf_suite.reports.writing", "mlperf_suite.reports.closing", "meta_tests.stand_in"),
     # Plugins of pytest, but for own_folder, which looks at its process when it is imported.
     *("allure_pytest.plugin", "pytest_benchmark.plugin", "xdist.plugin", "xdist.looponfail"),
@@ -52,10 +52,7 @@ _MODULES = (
         )
     ),
     *(f"fixtures.{name}" for name in ("changes", "dataset", "engine", "logs", "runs")),
-    *(
-        f"mlperf_suite.features.{name}.plugin"
-        for name in ("caching_audit", "endpoints", "mmlu", "peak_search", "tuning")
-    ),
+    *(feature.plugin for feature in features() if feature.plugin),
 )
 
 _QUIET = ("-W", "ignore:Module already imported so cannot be rewritten")
