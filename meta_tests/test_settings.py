@@ -79,6 +79,7 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "find-peak-qps": ("true", True, ["maybe"], ["true or false"]),
     "mmlu-data": ("questions", "questions", [" "], ["name", "folder"]),
     "mmlu-limit": ("300", 300, ["0", "-1", "0.5"], ["whole number from 1", "auto"]),
+    "mmlu-subset": ("First", "first", ["last", " "], ["spread, first"]),
     "mmlu-shots": ("0", 0, ["6", "-1", "five"], ["0 to 5"]),
     "mmlu-min-accuracy": ("60.5", 60.5, ["-1", "101", "nan"], ["0 to 100"]),
     "mmlu-details": ("true", True, ["maybe"], ["true or false"]),

@@ -208,4 +208,4 @@ def test_readings_must_cover_the_run() -> None:
     empty = series([])
     empty.failure = "PermissionError: energy_uj"
     assert why_not(empty) == "it was never read: PermissionError: energy_uj"
-    assert "no number" in why_not(series([*STEADY[:-1], math.nan]))
+    assert "other than a number" in why_not(series([*STEADY[:-1], math.nan]))

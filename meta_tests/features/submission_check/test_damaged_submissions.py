@@ -380,4 +380,4 @@ def test_any_text_asks_for_the_fields_of_a_network(value: str) -> None:
 def test_what_is_no_text_is_wrong_whatever_it_is(value: object) -> None:
     described = {**system_fields(), **dict.fromkeys(SYSTEM_FIELDS_OF_A_NETWORK, "x")}
     (wrong,) = missing_system_fields(described | {"is_network": value})
-    assert wrong.startswith("is_network ") and wrong.endswith(" is no text: leave it out")
+    assert wrong.startswith("is_network ") and wrong.endswith(" is not text: leave it out")

@@ -61,6 +61,7 @@ from mlperf_suite.features.submission_check.submission_rules import (
     STATUSES,
     missing_system_fields,
 )
+from mlperf_suite.features.submission_check.submissions import judge_upload
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.judging.reading import read_scores
 from mlperf_suite.judging.verdict_group import failures_of
@@ -180,6 +181,11 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
         tree.write_system({**system, "status": system.get("status") or STATUSES[0]})
         with linked(tree.client_events):
             groups = judge_folder(folder, request.round)
+        # The links are not uploaded.
+        submitters = folder / request.division
+        uploads = [judge_upload(path, request.round) for path in submitters.iterdir()]
+        others = [g for g in groups if all(v.rule != "submission_upload" for v in g.verdicts)]
+        groups = [*others, *uploads]
         # But for what a person has to add.
         if failures := failures_of(groups, _FOR_A_PERSON):
             raise RefusedError(failures)

@@ -101,7 +101,7 @@ def _judge_tree(root: Path, tree: Tree, review: JudgeRequest) -> list[VerdictGro
     for path, each in submissions.items():
         of_tree = review.round or _most_common(each.rounds)
         judged += _judge_submission(each, copies, of_tree, review)
-        judged += [_judge_upload(path, of_tree)] if path.is_relative_to(root) else []
+        judged += [judge_upload(path, of_tree)] if path.is_relative_to(root) else []
     of_none = review.round or ROUNDS[DEFAULT_ROUND]
     judged += [_judge_idle(path, of_none) for path in tree.idle_systems]
     return judged + [_refuse_misplaced(root, path, review.round) for path in tree.misplaced]
@@ -175,7 +175,7 @@ def _foreign_results(place: BenchmarkFolder, names: dict[str, str]) -> list[Othe
     return [result for each in others for result in each.results_in(place, names)]
 
 
-def _judge_upload(submission: Path, round_: Round) -> VerdictGroup:
+def judge_upload(submission: Path, round_: Round) -> VerdictGroup:
     """Judge a submitter's folder as what is uploaded."""
     name = name_of(submission.parent.name, submission.name)
     return verdict_group(name, round_, [("", judge(read_upload(submission)))])
