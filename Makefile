@@ -9,7 +9,7 @@ MUTANTS_DATA = MUTANTS_COVERAGE=$(CURDIR)/.evidence/coverage
 # Set by many images: without Python's caches each session compiles the suite again, half a second.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup stacks endpoints-client bfcl offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof public-results endpoint curve ray cluster test evidence evidence-brief mutants lint locks options rules-page summary-page pictures perf clean
+.PHONY: help setup stacks endpoints-client bfcl offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof public-results serve endpoint curve ray cluster test evidence evidence-brief mutants lint locks options rules-page summary-page pictures perf clean
 
 help:             ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -58,6 +58,9 @@ public-results: setup ## judge a checkout of public results and regenerate docs/
 
 mmlu: setup       ## measure the MMLU score with lm-eval, on an engine with a prefix cache
 	$(PYTEST) -m mmlu $(ARGS)
+
+serve: setup      ## start vLLM's own server, to measure from another terminal; Ctrl-C ends it (ARGS=--model FOLDER, --port N, vLLM's)
+	@.venv/bin/python -m scripts.demos serve $(ARGS)
 
 endpoint: setup   ## start vLLM's own server and measure it over HTTP, Offline and Server
 	@.venv/bin/python -m scripts.demos endpoint $(ARGS)

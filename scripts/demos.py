@@ -1,17 +1,21 @@
 """Start servers or nodes on this machine, run pytest against them, stop them.
 
     python -m scripts.demos endpoint|curve|cluster [PYTEST OPTIONS]
+    python -m scripts.demos serve [--model FOLDER] [--port N] [OPTIONS OF VLLM'S SERVER]
 
 `endpoint`: vLLM's own server, measured like any other endpoint; `curve`: its curve. `cluster`: two
 Ray nodes, each with one core and one replica of the real engine with the embedded model; it
 compares one replica with both, and runs Offline and Server on both. Exits with pytest's status.
-`make endpoint`, `make curve` and `make cluster` do the same.
+`serve`: vLLM's own server alone, until Ctrl-C, to measure from another terminal.
+`make endpoint`, `make curve`, `make cluster` and `make serve` do the same.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -22,8 +26,8 @@ from types import FrameType
 from typing import NoReturn
 
 from meta_tests.servers.local_nodes import local_nodes
-from mlperf_suite.errors import SuiteError
-from scripts.local_servers import vllm_server
+from mlperf_suite.errors import EngineError, SuiteError, UsageError
+from scripts.local_servers import last_words, vllm_server
 
 _CANNOT_START, _USAGE = 3, 4
 """pytest's exit status for an internal error and for a wrong command."""
@@ -51,6 +55,28 @@ def _cluster() -> Iterator[list[str]]:
     print("the Ray nodes have stopped")
 
 
+def _serve(words: Sequence[str]) -> int:
+    """Run vLLM's server until Ctrl-C. Raises EngineError if it ends by itself."""
+    parser = argparse.ArgumentParser("make serve", add_help=False, allow_abbrev=False)
+    parser.add_argument("--model")
+    parser.add_argument("--port", type=int, default=8000)
+    ours, arguments = parser.parse_known_args(words)
+    print(f"starting vLLM's own server with {ours.model or 'the embedded model'}", flush=True)
+    try:
+        with vllm_server(ours.model, arguments, ours.port) as server:
+            options = ["--endpoint", server.url, *(["--model", ours.model] if ours.model else [])]
+            print("vLLM's server is ready; Ctrl-C ends it. To measure it, in another terminal:")
+            print(
+                f'\n    .venv/bin/pytest -m "offline and datacenter" {shlex.join(options)}\n',
+                flush=True,
+            )
+            server.launcher.wait()
+            raise EngineError(f"vLLM's server ended: {last_words(server.log_file)}")
+    except KeyboardInterrupt:
+        print("\nvLLM's server has stopped")
+        return 0
+
+
 _DEMOS: dict[str, Callable[[], AbstractContextManager[list[str]]]] = {
     "endpoint": _endpoint,
     "curve": partial(_endpoint, "curve"),
@@ -60,18 +86,20 @@ _DEMOS: dict[str, Callable[[], AbstractContextManager[list[str]]]] = {
 
 def main(name: str, options: Sequence[str]) -> int:
     """Run a demonstration; return pytest's exit status, or 128 + N if signal N ended it."""
-    if name not in _DEMOS:
-        print(f"usage: demos {'|'.join(_DEMOS)} [PYTEST OPTIONS]", file=sys.stderr)
+    if name not in {*_DEMOS, "serve"}:
+        print(f"usage: demos {'|'.join(_DEMOS)}|serve [OPTIONS]", file=sys.stderr)
         return _USAGE
     signal.signal(signal.SIGTERM, _end)
     try:
+        if name == "serve":
+            return _serve(options)
         with _DEMOS[name]() as measuring:
             return run_pytest([*measuring, *options])
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except SuiteError as error:
         print(error, file=sys.stderr)
-        return _CANNOT_START
+        return _USAGE if isinstance(error, UsageError) else _CANNOT_START
 
 
 def run_pytest(arguments: Sequence[str]) -> int:

