@@ -33,7 +33,15 @@ from mlperf_suite.session.plan import Plan
 from mlperf_suite.session.preparation import Preparation
 from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.recorder import Recorder
-from mlperf_suite.session.run_kind import Maker, Step, StepKey, kind_named, kind_of, run_kinds
+from mlperf_suite.session.run_kind import (
+    Maker,
+    RunKind,
+    Step,
+    StepKey,
+    kind_named,
+    kind_of,
+    run_kinds,
+)
 from mlperf_suite.session.timing.earlier_runs import kept_rate, kept_samples
 from mlperf_suite.session.timing.estimate import EngineSpeed
 from mlperf_suite.session.timing.run_sizing import RunSizing
@@ -134,12 +142,15 @@ class Session:
         source = source_of(self.settings)
         yield partial(source.check, self.inputs)
         yield from self.inputs.checks(self.plan.at_engine)
-        for kind in run_kinds(key.kind for key in self.plan.keys):
-            keys = [key for key in self.plan.keys if key.kind == kind.name]
+        for kind, keys in self._keys_of_kinds():
             yield partial(kind.check, keys, self._parts)
         yield self._check_reachable
         for companion in self._companions:
             yield companion.check
+
+    def _keys_of_kinds(self) -> Iterator[tuple[RunKind[Any], list[StepKey]]]:
+        for kind in run_kinds(key.kind for key in self.plan.keys):
+            yield kind, [key for key in self.plan.keys if key.kind == kind.name]
 
     def _check_reachable(self) -> None:
         context = source_of(self.settings).check_reachable(self.inputs)
@@ -147,6 +158,8 @@ class Session:
             return
         for key in self.plan.at_engine:
             self.inputs.check_prompts(BENCHMARKS[key.benchmark], context, key.mode)
+        for kind, keys in self._keys_of_kinds():
+            kind.check_context(keys, self.inputs, context)
 
     def companion(self, kind: type[OneKind]) -> OneKind:
         """A feature's part of this session."""

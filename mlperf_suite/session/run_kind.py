@@ -240,6 +240,9 @@ class RunKind(Generic[Key]):
     def check(self, keys: Sequence[Key], session: Any) -> None:
         """Check the keys for obstacles, before anything slow begins. Raises UsageError."""
 
+    def check_context(self, keys: Sequence[Key], inputs: Any, context: int) -> None:
+        """Raise UsageError for a prompt that does not fit a server's context, in tokens."""
+
     def maker(self, session: Any) -> Maker:
         """The maker of the steps in a session."""
         raise NotImplementedError

@@ -29,6 +29,7 @@ from mlperf_suite.features.mmlu.mmlu_questions import (
     load_mmlu,
 )
 from mlperf_suite.results.run_folder import read_summary, run_folders
+from mlperf_suite.session.run_kind import kind_of
 
 ARGUMENTS = ("-m", "mmlu", "-p", "meta_tests.scoring_plugin")
 EMBEDDED = load_mmlu("embedded")
@@ -227,8 +228,12 @@ def test_a_context_too_small_says_what_fits(make: Make, monkeypatch: MonkeyPatch
     description = EngineDescription("stand-in engine", "1", "told", True, 120)
     monkeypatch.setattr(Scorer, "description", description)
     embedded = {"mmlu_data": "embedded", "mmlu_shots": "1", "mmlu_limit": "4"}
-    failure = str(make(MMLU, kind=Scorer, **embedded).suite.make(MMLU).failure)
-    assert "--mmlu-shots 1: the longest question of" in failure
+    suite = make(MMLU, kind=Scorer, **embedded).suite
+    # A server says its context before anything is loaded.
+    with pytest.raises(UsageError, match=r"^--mmlu-shots 1: the longest question of") as early:
+        kind_of(MMLU).check_context([MMLU], suite.inputs, 120)
+    failure = str(suite.make(MMLU).failure)
+    assert failure == f"MMLU: {early.value}"
     assert "--mmlu-shots 0 fits; or raise --max-model-len" in failure
 
 

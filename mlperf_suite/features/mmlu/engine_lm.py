@@ -57,27 +57,6 @@ class EngineLM(TemplateLM):  # type: ignore[misc]
             "input_ids"
         ]
 
-    def check_room(self, tasks: Iterable[Any], shots: int) -> None:
-        """Raise UsageError if a subject's longest question does not fit with its examples."""
-        for task in tasks:
-            for fitting in range(shots, -1, -1):
-                tokens = len(self.tok_encode(longest_prompt(task, fitting)))
-                if fitting == shots:
-                    longest = tokens
-                if tokens < self._max_model_len:
-                    break
-            else:
-                fitting = -1
-            if fitting < shots:
-                fits = f"--mmlu-shots {fitting} fits"
-                advice = "it does not fit without examples either" if fitting < 0 else fits
-                raise UsageError(
-                    f"--mmlu-shots {shots}: the longest question of {subject_of(task.task_name)} "
-                    f"takes {longest:,} tokens, and the engine's context of "
-                    f"{self._max_model_len:,} leaves room for {self._max_model_len - 1:,}: "
-                    f"{advice}; or raise --max-model-len"
-                )
-
     def loglikelihood(
         self, requests: list[Instance], disable_tqdm: bool = False
     ) -> list[tuple[float, bool]]:
@@ -159,6 +138,28 @@ GROUP_OF_DOMAIN: Mapping[str, str] = {
 _TASKS = Path(lm_eval.__file__).parent / "tasks" / "mmlu" / "default"
 _WRAPPER = "suite"
 _PLACEHOLDER = Question("?", ("a", "b", "c", "d"), 0)
+
+
+def check_room(tasks: Iterable[Any], shots: int, tokenizer: Any, max_model_len: int) -> None:
+    """Raise UsageError if a subject's longest question does not fit with its examples."""
+    for task in tasks:
+        for fitting in range(shots, -1, -1):
+            tokens = len(tokenizer(longest_prompt(task, fitting))["input_ids"])
+            if fitting == shots:
+                longest = tokens
+            if tokens < max_model_len:
+                break
+        else:
+            fitting = -1
+        if fitting < shots:
+            fits = f"--mmlu-shots {fitting} fits"
+            advice = "it does not fit without examples either" if fitting < 0 else fits
+            raise UsageError(
+                f"--mmlu-shots {shots}: the longest question of {subject_of(task.task_name)} "
+                f"takes {longest:,} tokens, and the engine's context of "
+                f"{max_model_len:,} leaves room for {max_model_len - 1:,}: "
+                f"{advice}; or raise --max-model-len"
+            )
 
 
 def load_tasks(data: Mmlu, questions: Mapping[str, Sequence[int]], shots: int) -> dict[str, Any]:

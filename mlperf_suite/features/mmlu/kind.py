@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mlperf_suite.results.schema import Summary
     from mlperf_suite.rules.verdict import Verdict
     from mlperf_suite.session.executor import Session, SessionParts
+    from mlperf_suite.session.inputs import Inputs
     from mlperf_suite.session.recorder import Recorder
     from mlperf_suite.session.timing.estimate import Estimator
     from mlperf_suite.settings import Settings
@@ -70,6 +71,13 @@ class MmluKind(RunKind[MmluKey]):
 
     def check(self, keys: Sequence[MmluKey], session: SessionParts) -> None:
         session.inputs.of_kind(self.name)
+
+    def check_context(self, keys: Sequence[MmluKey], inputs: Inputs, context: int) -> None:
+        from mlperf_suite.features.mmlu.engine_lm import check_room, load_tasks
+
+        task: MmluTask = inputs.of_kind(self.name)
+        tasks = load_tasks(task.data, task.chosen, task.shots)["tasks"]
+        check_room(tasks.values(), task.shots, inputs.tokenizer, context)
 
     def maker(self, session: SessionParts) -> Maker:
         from mlperf_suite.features.mmlu.mmlu_run import MmluRun

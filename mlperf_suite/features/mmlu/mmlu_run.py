@@ -164,7 +164,7 @@ class MmluRun:
         self, engine: Engine | None, journal: Journal, questions: Mapping[str, Sequence[int]]
     ) -> Scores:
         """Score the questions; without an engine, take the journal's scores."""
-        from mlperf_suite.features.mmlu.engine_lm import EngineLM, evaluate, load_tasks
+        from mlperf_suite.features.mmlu.engine_lm import EngineLM, check_room, evaluate, load_tasks
 
         if engine is not None and not isinstance(engine, ScoringEngine):
             raise RunError(_no_scores(engine))
@@ -177,7 +177,7 @@ class MmluRun:
 
         lm = EngineLM(engine, self.inputs.tokenizer, room, journal, tell)
         if engine is not None:
-            lm.check_room(tasks["tasks"].values(), task.shots)
+            check_room(tasks["tasks"].values(), task.shots, self.inputs.tokenizer, room)
             self.display.begin(str(MMLU), task.planned)
         return evaluate(lm, tasks, journal)
 

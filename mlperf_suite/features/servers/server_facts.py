@@ -20,7 +20,13 @@ from typing import Any, cast
 from mlperf_suite.benchmarks.definition import OWN_HEAD
 from mlperf_suite.engines.protocol import MEDIA_CHANGES
 from mlperf_suite.errors import UsageError
-from mlperf_suite.features.servers.adapters import ADAPTERS, error_words, one_line
+from mlperf_suite.features.servers.adapters import (
+    ADAPTERS,
+    CHAT_COMPLETIONS,
+    COMPLETIONS,
+    error_words,
+    one_line,
+)
 from mlperf_suite.features.servers.config import EndpointConfig, ServerKind, Target
 from mlperf_suite.features.servers.connection import (
     Connection,
@@ -142,7 +148,10 @@ def check_reachable(config: EndpointConfig) -> int | None:
     contexts = []
     for target in config.targets:
         models, response = _models(config, target)
-        contexts.append(_context(_model_of(config, response.target, models).get("max_model_len")))
+        model = _model_of(config, response.target, models)
+        if model not in models:
+            _check_served(config, response.target, models)
+        contexts.append(_context(model.get("max_model_len")))
     return min(filter(None, contexts), default=None)
 
 
@@ -326,11 +335,33 @@ def _model_of(
     for model in models:
         if any(_same_model(config.model, model.get(key)) for key in ("id", "root")):
             return model
-    names = ", ".join(one_line(model["id"]) for model in models[:5]) or "no model"
     raise UsageError(
-        f"{target.url} serves {names}, and not {config.model}: give --model the model that it "
-        "serves, or --served-model-name if it is that one under another name"
+        f"{target.url} serves {_names(models)}, and not {config.model}: give --model the model "
+        "that it serves, or --served-model-name if it is that one under another name"
     )
+
+
+def _check_served(
+    config: EndpointConfig, target: Target, models: Sequence[Mapping[str, Any]]
+) -> None:
+    """Ask for one token under a name that the server does not list, as it need not list an alias.
+    Raises UsageError if it refuses that name."""
+    name = str(config.served_model)
+    prompt = {"messages": [{"role": "user", "content": "a"}]} if config.chat else {"prompt": "a"}
+    path = CHAT_COMPLETIONS if config.chat else COMPLETIONS
+    with contextlib.suppress(_UnansweredError):
+        page = _ask(
+            config, target, path, json.dumps({"model": name, "max_tokens": 1} | prompt).encode()
+        )
+        if page.status in (_NOT_FOUND, *_NOT_A_REQUEST) and name in str(page.content):
+            raise UsageError(
+                f"{target.url} serves {_names(models)}, and refuses --served-model-name {name}: "
+                f"{error_words(page.content)}"
+            )
+
+
+def _names(models: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(one_line(model["id"]) for model in models[:5]) or "no model"
 
 
 def _same_model(name: str, other_name: object) -> bool:
