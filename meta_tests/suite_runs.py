@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import psutil
 
 from meta_tests.warm_pytest import WarmSession, can_be_forked
-from mlperf_suite.results.run_folder import read_summary
+from mlperf_suite.results.run_folder import read_summary, run_folders
 from mlperf_suite.results.schema import Summary
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,7 +36,9 @@ class SuiteRun:
 
     @property
     def folder(self) -> Path:
-        return (self.results_dir / "latest").resolve()
+        """The latest run, or the only one, which measured nothing."""
+        latest = self.results_dir / "latest"
+        return latest.resolve() if latest.exists() else run_folders(self.results_dir)[-1]
 
     @property
     def summary(self) -> Summary:

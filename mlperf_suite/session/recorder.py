@@ -183,7 +183,9 @@ class Recorder:
         is_result = kind.replaces_others(result) and not summary.spoiled
         replaces = summary.meta.status in FINAL_STATUSES and is_result and not settings.keep_all
         baselines = [b.folder for b in self._baselines.values() if b.folder]
-        ended = summary.meta.status != "running"
+        # `latest` stays with the run before one that measured nothing.
+        measured = bool(summary.verdicts) or has_figures(summary)
+        ended = measured and summary.meta.status != "running"
         publish(folder, baselines if replaces else None, ended=ended)
 
     def write_runs(self, result: Result) -> None:
