@@ -3,6 +3,8 @@
 import json
 import re
 import shlex
+from argparse import ArgumentParser
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import yaml
 from meta_tests.module_imports import ORDER, PACKAGE, PLACES
 from meta_tests.plugin.pytest_output import pytest_output
 from meta_tests.suite_runs import ROOT
-from mlperf_suite.__main__ import main
+from mlperf_suite.commands import COMMANDS
 from mlperf_suite.feature import features
 from mlperf_suite.features.submission_check.submission_rules import missing_system_fields
 from mlperf_suite.option_specs import OptionSpec
@@ -29,6 +31,7 @@ TRANSLATED = {
         for name in ("from-run-py", "troubleshooting")
     },
 }
+CHANGES = ROOT / "docs" / "CHANGELOG.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 GUIDES = [ENGLISH, *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "perf").glob("*.md"))]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -46,9 +49,16 @@ def blocks(guide: Path, language: str = "bash") -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", guide.read_text(), re.DOTALL)
 
 
+OURS = r"(?:\w+=\S+ )*(?:mlperf-suite|(?:python -m )?pytest|make|\.venv/bin/\S+) "
+
+
 def commands(guide: Path) -> list[str]:
-    """The commands of a guide's bash blocks, each on one line and without its comment."""
-    lines = "".join(blocks(guide)).replace("\\\n", " ").splitlines()
+    """The commands of a guide's blocks, each on one line and without its comment: every line of a
+    block of bash, and of others the lines that begin with a program of the suite."""
+    lines = []
+    for language, text in re.findall(r"^```(\w*)\n(.*?)^```$", guide.read_text(), re.M | re.S):
+        whole = text.replace("\\\n", " ").splitlines()
+        lines += [line for line in whole if language == "bash" or re.match(OURS, line)]
     return [" ".join(re.sub(r"\s+#.*", "", line).split()) for line in lines if line.strip()]
 
 
@@ -177,16 +187,22 @@ def targets() -> set[str]:
 # Commands
 
 OF_PLUGINS = {"--junitxml", "--alluredir", "--dist", "--benchmark-autosave", "--benchmark-compare"}
-WITH_A_VALUE = {"-m", "-k", "-n", "-c", "-p", "--dist"}
+WITH_A_VALUE = {"-m", "-k", "-n", "-c", "-p", "--dist", "--tune"}
 OF_THE_SYSTEM = {
     *("export", "set", "cd", "mkdir", "cp", "mv", "printf", "tar", "git", "curl", "jq"),
     *("nvidia-smi", "docker", "podman", "buildah", "kubectl", "pip", "uvx"),
     *(".venv/bin/ray", "power_client"),  # of make ray, of mlcommons/power-dev
 }
 """Programs that a page may call and that are not ours to check."""
-IN_PLACE = {"FOLDER": str(ROOT), "my_tests": "tests", "X": "2", "NAME": "name", "URL": "http://h:1"}
+IN_PLACE = {
+    **{"FOLDER": str(ROOT), "/models/mine": str(ROOT), "my_tests": "tests"},
+    **{"X": "2", "NAME": "name", "URL": "http://h:1"},
+}
 """What a test puts where a page has a word for what the reader fills in."""
-PYTEST = r"(?:(?:\.venv/bin/|\.venv/bin/python -m )?pytest\b|mlperf-suite(?= -(?!-help)))(.*)"
+PYTEST = (
+    r"(?:\w+=\S+ )*"
+    r"(?:(?:\.venv/bin/|\.venv/bin/python -m )?pytest\b|mlperf-suite(?= -(?!-help)))(.*)"
+)
 
 
 def pytest_commands() -> list[tuple[Path, str]]:
@@ -242,31 +258,62 @@ def check_expression(flag: str, expression: str) -> None:
         assert [name for name in names if name not in tests] == []
 
 
+def parsers() -> dict[str, ArgumentParser]:
+    """The real parser of each command of mlperf-suite."""
+    places = {name: place for of in features() for name, place in of.commands.items()}
+    of_features = {name: import_module(place).COMMAND for name, place in places.items()}
+    entries = {**COMMANDS, **of_features}
+    made = {name: ArgumentParser(name, exit_on_error=False) for name in entries}
+    for name, entry in entries.items():
+        entry.add_options(made[name])
+    return made
+
+
+PARSERS = parsers()
+
+
 def commands_beside_pytest() -> list[tuple[Path, str]]:
-    return [
-        (guide, line) for guide in GUIDES for line in commands(guide) if not re.match(PYTEST, line)
-    ]
+    """Those of blocks, and what sentences name with options of `mlperf-suite`, `make` or Python."""
+    own = rf"{OURS}|({'|'.join(PARSERS)}) .*--"
+    rows = set()
+    for guide in GUIDES:
+        # The list of changes names commands that there were.
+        named = [] if guide == CHANGES else [s for s in spans(guide) if re.match(own, s)]
+        rows |= {(guide, s) for s in [*commands(guide), *named] if not re.match(PYTEST, s)}
+    return sorted(rows, key=str)
 
 
 @pytest.mark.parametrize(("guide", "line"), commands_beside_pytest(), **_IDS)
-def test_any_other_command_is_of_the_suite_or_of_the_system(
-    guide: Path, line: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_any_other_command_is_of_the_suite_or_of_the_system(guide: Path, line: str) -> None:
     words = shlex.split(re.sub(r"^(\w+=\S+ )+", "", line))
+    if words[0].endswith("mlperf-suite") or words[1:3] == ["-m", "mlperf_suite"]:
+        words = words[3 if words[1] == "-m" else 1 :] or ["--help"]
+    # After it, options of pytest.
+    words = words[: words.index("--")] if "--" in words else words
     if words[0] == "make":
         assert {w for w in words[1:] if "=" not in w} <= targets()
-    elif words[1:3] == ["-m", "mlperf_suite"] or words[0].endswith("mlperf-suite"):
-        words = words[words.index("mlperf_suite") if words[1] == "-m" else 0 :]
-        with pytest.raises(SystemExit, match=r"^0$"):
-            main([words[1], "--help"])
-        output = capsys.readouterr().out
-        assert [w for w in words[2:] if w.startswith("--") and w not in output] == []
+    elif words[0] in PARSERS:
+        parser = PARSERS[words[0]]
+        if line in commands(guide) and "…" not in line:
+            assert parser.parse_known_args(words[1:])[1] == []
+        flags = {w.partition("=")[0] for w in words[1:] if w.startswith("--")}
+        assert flags <= set(parser._option_string_actions)
     elif words[1:2] == ["-m"]:
-        assert is_there(words[2]) or words[2] in ("pip", "submission_checker.main"), line
+        if words[2] not in ("pip", "submission_checker.main"):
+            check_module(words[2], words[3:])
     elif Path(words[0]).suffix == ".py" or words[0].startswith("scripts/"):
         assert (ROOT / words[0]).exists(), line
     else:
-        assert words[0] in OF_THE_SYSTEM, line
+        assert words[0] in {*OF_THE_SYSTEM, "--help"}, line
+
+
+def check_module(module: str, words: list[str]) -> None:
+    """A program of ours has an option if a file of its folder has it."""
+    assert is_there(module)
+    path = ROOT / module.replace(".", "/")
+    files = (path if path.is_dir() else path.parent).glob("*.py")
+    text = "".join(file.read_text() for file in files)
+    assert [w for w in words if w.startswith("--") and w not in text] == []
 
 
 def test_the_settings_files_and_the_system_on_the_pages_are_taken(tmp_path: Path) -> None:
