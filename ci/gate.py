@@ -211,7 +211,7 @@ def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:
     warnings = [f"> **Warning:** {note}" for note in notes]
     if not (latest / "summary.json").is_file():
         title = f"### MLPerf suite: {gate}: failed"
-        return status or 1, "\n\n".join([title, *warnings, "No result: the job's log says why.\n"])
+        return status or 1, "\n\n".join([title, *warnings, _index(job, gate), ""])
     tables, unreadable = [], []
     for kind, found in (("last-good", last), ("pinned", pinned)):
         if found is None:
