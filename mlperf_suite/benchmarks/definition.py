@@ -80,20 +80,6 @@ def offline(model: str, min_queries: int | None = None) -> Scenario:
     return Scenario("Offline", model, "Offline", metric, unit, min_queries=min_queries)
 
 
-def offline_samples(model: str) -> Scenario:
-    """Offline of a benchmark whose tokens LoadGen does not count."""
-    metric, unit = "result_samples_per_second", "samples/s"
-    return Scenario("Offline", model, "Offline", metric, unit, counts_tokens=False)
-
-
-def samples_at_a_rate(
-    name: str, model: str, latency_ms: float, rounds: tuple[str, ...]
-) -> Scenario:
-    """Server or Interactive of a benchmark whose tokens LoadGen does not count."""
-    metric, limits = "result_completed_samples_per_sec", {"latency": latency_ms}
-    return Scenario(name, model, "Server", metric, "samples/s", limits, rounds, counts_tokens=False)
-
-
 def server(model: str, ttft_ms: float, tpot_ms: float) -> Scenario:
     """Server with its limits in ms, under LoadGen's name for the model."""
     return _at_a_rate("Server", model, ttft_ms, tpot_ms)

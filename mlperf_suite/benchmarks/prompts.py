@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.datasets.media import MediaPrompt, Sound
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import DatasetError, UsageError, first_line
 
@@ -85,33 +84,6 @@ class PublishedTokens:
 
     def as_json(self) -> dict[str, object]:
         return {"prompt": "token ids as published", "chat_template": False}
-
-
-@dataclass(frozen=True, slots=True)
-class TokensBesideMedia:
-    """The same tokens for each sample, by their names, beside the sample's media."""
-
-    tokens: tuple[str, ...]
-
-    def check(self, samples: Sequence[Sample]) -> None:
-        """Raise DatasetError for a sample without media."""
-        for index, sample in enumerate(samples):
-            if not isinstance(sample.media, Sound):
-                raise DatasetError(f"--dataset: sample {index} has no sound")
-
-    def encode(self, samples: Sequence[Sample], tokenizer: Any) -> list[MediaPrompt]:
-        """Each sample's prompt. Raises DatasetError for one without media, and UsageError for a
-        tokenizer without the tokens."""
-        self.check(samples)
-        ids = tokenizer.convert_tokens_to_ids(list(self.tokens))
-        for name, token_id in zip(self.tokens, ids, strict=True):
-            # An unknown token gets the id of another one.
-            if token_id is None or tokenizer.convert_ids_to_tokens(token_id) != name:
-                raise UsageError(f"--model: its tokenizer has no token {name}")
-        return [MediaPrompt(ids, sample.media) for sample in samples if sample.media]
-
-    def as_json(self) -> dict[str, object]:
-        return {"prompt": "".join(self.tokens), "chat_template": False}
 
 
 def load_tokenizer(model: str, token: str | None = None) -> Any:

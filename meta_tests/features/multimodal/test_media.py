@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.prompts import TokensBesideMedia
 from mlperf_suite.datasets.media import MediaPrompt, Sound
 from mlperf_suite.datasets.samples import Sample, Samples
 from mlperf_suite.engines.protocol import MODEL_CHANGES
@@ -19,7 +18,7 @@ from mlperf_suite.engines.vllm_arguments import _model_changes
 from mlperf_suite.errors import DatasetError, UsageError
 from mlperf_suite.features.multimodal.product_prompts import ProductPrompt
 from mlperf_suite.features.multimodal.qwen3_vl import QWEN3_VL, HierarchicalF1Scorer
-from mlperf_suite.features.multimodal.whisper import RATE_HZ, load_speech
+from mlperf_suite.features.multimodal.whisper import RATE_HZ, TokensBesideMedia, load_speech
 from mlperf_suite.rules.facts import find_deviations
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings

@@ -33,11 +33,10 @@ from mlperf_suite.benchmarks.definition import (
     Benchmark,
     Generation,
     ReferenceAccuracy,
+    Scenario,
     Workload,
     at_least,
     from_a_file,
-    offline_samples,
-    samples_at_a_rate,
 )
 from mlperf_suite.benchmarks.model_identity import ModelIdentity, SiblingModel
 from mlperf_suite.datasets.media import PictureFile
@@ -281,11 +280,25 @@ def _as_in_v6_1(workload: Workload) -> Workload:
     )
 
 
+def _offline_samples(model: str) -> Scenario:
+    """Offline of a benchmark whose tokens LoadGen does not count."""
+    metric, unit = "result_samples_per_second", "samples/s"
+    return Scenario("Offline", model, "Offline", metric, unit, counts_tokens=False)
+
+
+def _samples_at_a_rate(
+    name: str, model: str, latency_ms: float, rounds: tuple[str, ...]
+) -> Scenario:
+    """Server or Interactive of a benchmark whose tokens LoadGen does not count."""
+    metric, limits = "result_completed_samples_per_sec", {"latency": latency_ms}
+    return Scenario(name, model, "Server", metric, "samples/s", limits, rounds, counts_tokens=False)
+
+
 QWEN3_VL = Benchmark(
     _ID,
     "datacenter",
     _SAMPLES,
-    (offline_samples(_ID), samples_at_a_rate("Server", _ID, _SERVER_MS, ("v6.0",))),
+    (_offline_samples(_ID), _samples_at_a_rate("Server", _ID, _SERVER_MS, ("v6.0",))),
     ("v6.0", "v6.1"),
     # The ids of <|im_end|> and <|endoftext|>.
     (151645, 151643),
@@ -306,8 +319,8 @@ QWEN3_VL = Benchmark(
     by_round={"v6.1": _as_in_v6_1},
     answers_as_text=True,
     of_client=(
-        samples_at_a_rate("Server", _ID, _SERVER_MS, ("v6.1",)),
-        samples_at_a_rate("Interactive", _ID, 1_500, ("v6.1",)),
+        _samples_at_a_rate("Server", _ID, _SERVER_MS, ("v6.1",)),
+        _samples_at_a_rate("Interactive", _ID, 1_500, ("v6.1",)),
     ),
 )
 BENCHMARKS = (QWEN3_VL,)

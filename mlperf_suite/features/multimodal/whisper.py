@@ -24,10 +24,10 @@ from __future__ import annotations
 import json
 import wave
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from mlperf_suite import IS_CLONE
 from mlperf_suite.assets import has_spellings, set_up_spellings, spellings_file
@@ -47,10 +47,9 @@ from mlperf_suite.benchmarks.definition import (
     offline,
 )
 from mlperf_suite.benchmarks.model_identity import ModelIdentity, SiblingModel
-from mlperf_suite.benchmarks.prompts import TokensBesideMedia
-from mlperf_suite.datasets.media import Sound
+from mlperf_suite.datasets.media import MediaPrompt, Sound
 from mlperf_suite.datasets.samples import Sample, Samples, json_rows
-from mlperf_suite.errors import DatasetError, first_line
+from mlperf_suite.errors import DatasetError, UsageError, first_line
 from mlperf_suite.random_models import RANDOM_WHISPER
 from mlperf_suite.scorers.scorer import GEN_NUM, Answer, Score, Scores, token_figures
 
@@ -261,6 +260,35 @@ def _read_clip(where: str, path: Path) -> Sound:
 
 _SAMPLES, _OWN_CLIPS, _SMOKE_TOKENS = 1_633, 32, 48
 _REFERENCE = ReferenceAccuracy((at_least(WORD_ACCURACY, 100 - 2.0671),), _SAMPLES)
+
+
+@dataclass(frozen=True, slots=True)
+class TokensBesideMedia:
+    """The same tokens for each sample, by their names, beside the sample's media."""
+
+    tokens: tuple[str, ...]
+
+    def check(self, samples: Sequence[Sample]) -> None:
+        """Raise DatasetError for a sample without media."""
+        for index, sample in enumerate(samples):
+            if not isinstance(sample.media, Sound):
+                raise DatasetError(f"--dataset: sample {index} has no sound")
+
+    def encode(self, samples: Sequence[Sample], tokenizer: Any) -> list[MediaPrompt]:
+        """Each sample's prompt. Raises DatasetError for one without media, and UsageError for a
+        tokenizer without the tokens."""
+        self.check(samples)
+        ids = tokenizer.convert_tokens_to_ids(list(self.tokens))
+        for name, token_id in zip(self.tokens, ids, strict=True):
+            # An unknown token gets the id of another one.
+            if token_id is None or tokenizer.convert_ids_to_tokens(token_id) != name:
+                raise UsageError(f"--model: its tokenizer has no token {name}")
+        return [MediaPrompt(ids, sample.media) for sample in samples if sample.media]
+
+    def as_json(self) -> dict[str, object]:
+        return {"prompt": "".join(self.tokens), "chat_template": False}
+
+
 _OFFICIAL = Workload(
     model="openai/whisper-large-v3",
     model_identity=ModelIdentity(
