@@ -46,7 +46,8 @@ def test_no_fact_makes_a_traceback(
     table[member] = data.draw(_LEAVES)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(package_build, "read_facts", lambda path: PackageFacts(path, content))
-        patch.setattr(package_build, "_judge", lambda _: (0, ["judged elsewhere"]))
+        patch.setattr(package_build, "judge_package", lambda _: [])
+        patch.setattr(package_build, "failures_of", lambda _: ["judged elsewhere"])
         patch.setattr(package_build, "read_points", lambda _: (points, []))
         request = PackageRequest((), root / "submission.toml", root / "out")
         with pytest.raises(SuiteError):
