@@ -93,6 +93,8 @@ def test_a_run_without_figures_says_what_it_is() -> None:
     summary = Summary(meta=Meta(status="failed", reason="the GPU is on fire", label="official"))
     texts = [line.text for line in closing_lines(summary, Path("run"))]
     assert texts[:2] == ["failed: the GPU is on fire", "official: no rule was judged"]
+    unfinished = closing_lines(Summary(meta=Meta(status="running", label="official")), Path("run"))
+    assert unfinished[0].text == "running"
 
 
 def test_a_regression_is_the_first_line() -> None:

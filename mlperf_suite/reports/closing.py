@@ -63,7 +63,7 @@ def rule_counts(verdicts: Sequence[Verdict]) -> str:
 
 def _answer(summary: Summary) -> Iterator[Line]:
     meta, worst = summary.meta, _worst(summary.verdicts)
-    if meta.status == "failed" or meta.reason:
+    if meta.status not in ("complete", "invalid") or meta.reason:
         words = ": ".join(filter(None, (meta.status, meta.reason)))
         yield from _folded([Line(None, words, style="bad")])
     if summary.regressed:
