@@ -95,6 +95,13 @@ def test_what_is_held_back_does_not_pass(sizes: list[int], tpot_s: float) -> Non
         assert "held back" in judged(found, limit).why
 
 
+@pytest.mark.parametrize(("pieces", "held"), [(2, False), (3, True)])
+def test_one_answer_in_a_hundred_may_come_in_one_piece(pieces: int, held: bool) -> None:
+    whole, streams = streamed(*steps(0.03, 128)), streamed(*steps(0.03, *[1] * 128))
+    found = figures(*[whole] * pieces, *[streams] * (200 - pieces))
+    assert bool(held_back(found, 100)) is held and judged(found).passed is not held
+
+
 def test_without_a_limit_half_as_long_again_is_too_much() -> None:
     """Of the median, and only where more came first than speculative decoding adds at a time."""
     for first, size, held in ((44, 128, True), (43, 128, False), (8, 12, False), (9, 12, True)):
