@@ -134,7 +134,7 @@ def test_what_is_measured_and_in_which_order(subject: type[_Subject], tmp_path: 
     assert (figures.load_s, figures.cold, figures.warm) == (60.0, 500.0, 50.0)
     assert figures.offline == [(1000.0, 990.0)] * 2
     # A drift of the machine favours neither.
-    assert subject.measurements[4:9] == ["bare", "suite", "bare", "bare", "suite"]
+    assert subject.measurements[4:10] == ["bare", "bare", "suite", "bare", "bare", "suite"]
     peak = 990 / ANSWER
     assert [latency.qps for latency in figures.server] == pytest.approx([peak / 3, peak * 2 / 3])
     assert figures.left_out == {}

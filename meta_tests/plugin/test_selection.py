@@ -105,10 +105,16 @@ def test_what_leaves_nothing_to_do_is_a_usage_error(
     assert message in line
 
 
-def test_without_pytest_benchmark_there_is_no_record_of_it() -> None:
-    output = collect("-p", "no:benchmark", "-m", "performance")
-    assert "1 benchmark record (no pytest-benchmark)" in reasons(output)
-    assert "::test_run[" not in output
+def test_without_a_pytest_benchmark_that_works_there_is_no_record_of_it(tmp_path: Path) -> None:
+    folder = tmp_path / "pytest_benchmark-5.2.3.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Name: pytest-benchmark\nVersion: 5.2.3\n")
+    (folder / "entry_points.txt").write_text("[pytest11]\nbenchmark = pytest_benchmark.plugin\n")
+    arguments = ("--collect-only", "-q", "-m", "performance")
+    old = pytest_output(*arguments, python_path=str(tmp_path))
+    for output in (old, pytest_output(*arguments, "-p", "no:benchmark")):
+        assert "1 benchmark record (no pytest-benchmark 5.3.1 or newer)" in reasons(output)
+        assert "::test_run[" not in output
 
 
 def test_tests_stand_in_the_order_of_the_plan() -> None:
