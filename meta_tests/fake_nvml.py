@@ -25,6 +25,7 @@ def gpu(index: int, **fields: object) -> dict[str, object]:
         "UtilizationRates": SimpleNamespace(gpu=0),
         "TotalEnergyConsumption": 1_000_000,
         "PowerUsage": 70_000,
+        "EnforcedPowerLimit": 700_000,
         "MigMode": NVMLError("Not Supported"),
         "PciInfo": SimpleNamespace(busId=f"00000000:{index:02X}:00.0".encode()),
     }

@@ -16,7 +16,8 @@ import threading
 import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol
@@ -52,7 +53,8 @@ class Counter:
 
     `kind`: the kind of device, in one word for a table (GPU, CPU). `label`: shown beside every
     figure; counters with the same label are summed. `range_j`: the joules at which the counter
-    wraps around to 0, None if it never does. `most_watts`: more than the device ever draws. `note`:
+    wraps around to 0, None if it never does. `most_watts`: more than the device ever draws;
+    `limit_watts`: what its driver lets it draw at most, None if that is not known. `note`:
     why it is read differently from most, in a few words. `uuid`: the device's own, which no other
     has on any machine; "" if there is none.
     """
@@ -64,6 +66,7 @@ class Counter:
     gives: CounterQuantity = "energy"
     range_j: float | None = None
     most_watts: float = 2000.0
+    limit_watts: float | None = None
     note: str = ""
     uuid: str = ""
 
@@ -137,8 +140,7 @@ class Meters:
     """The meters, and the devices without one; call `close` when the run is over.
 
     `simulated`: whether the counters are simulated, to try the suite with. `note`: a sentence on
-    what they measure, empty if that is obvious. `reader`: how to read them; None means a
-    `recording.MeterReader` in this process.
+    what they measure, empty if that is obvious. `reader`: how to read them; None: a `MeterReader`.
     """
 
     counters: tuple[Counter, ...] = ()
@@ -219,13 +221,17 @@ def _gpus_of_run(
 
 def _gpu_counter(gpu: GpuMeter) -> Counter:
     """The GPU's energy counter, else its power draw. Raises UnmeasuredError if it has neither."""
-    name = f"GPU {gpu.index} {gpu.name}"
+    name, limit = f"GPU {gpu.index} {gpu.name}", None
+    with suppress(Exception):
+        limit = gpu.limit_mw() / 1e3
+    counter = Counter(
+        name, GPU, NVML_LABEL, lambda: gpu.energy_mj() / 1e3, limit_watts=limit, uuid=gpu.uuid
+    )
     try:
         gpu.energy_mj()
+        return counter
     except Exception as error:
         no_counter = str(error)
-    else:
-        return Counter(name, GPU, NVML_LABEL, lambda: gpu.energy_mj() / 1e3, uuid=gpu.uuid)
     try:
         gpu.power_mw()
     except Exception as error:
@@ -233,9 +239,7 @@ def _gpu_counter(gpu: GpuMeter) -> Counter:
             f"{name}: neither an energy counter ({no_counter}) nor a power draw ({error})"
         ) from error
     note = f"{name} by its power draw, summed up: it has no energy counter ({no_counter})"
-    return Counter(
-        name, GPU, NVML_LABEL, lambda: gpu.power_mw() / 1e3, "power", note=note, uuid=gpu.uuid
-    )
+    return replace(counter, read=lambda: gpu.power_mw() / 1e3, gives="power", note=note)
 
 
 # CPUs

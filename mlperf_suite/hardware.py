@@ -54,10 +54,8 @@ class Gpu:
 
 def _version(*distributions: str) -> str | None:
     for name in distributions:
-        try:
+        with suppress(importlib.metadata.PackageNotFoundError):
             return importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return None
 
 
@@ -88,8 +86,9 @@ class GpuMeter:
     """A GPU found by NVML, and how to query it.
 
     `energy_mj`: returns the energy in mJ since its driver was loaded; `power_mw`: its power draw in
-    mW. Both raise an NVML exception if the GPU does not report it, or is lost. `parted`: whether it
-    is divided into instances (MIG). `bus`: its PCI address as Linux writes it; "" if not known.
+    mW; `limit_mw`: the most that its driver lets it draw. Each raises an NVML exception if the GPU
+    does not report it, or is lost. `parted`: whether it is divided into instances (MIG). `bus`: its
+    PCI address as Linux writes it; "" if not known.
     """
 
     index: int
@@ -97,6 +96,7 @@ class GpuMeter:
     uuid: str
     energy_mj: Callable[[], int]
     power_mw: Callable[[], int]
+    limit_mw: Callable[[], int]
     parted: bool = False
     bus: str = ""
 
@@ -115,7 +115,8 @@ def open_gpu_meters() -> GpuMeters:
     """The meters of every GPU, in NVML's order.
 
     Raises nothing, and gives up on a driver that does not answer. Source: NVML's API reference,
-    nvmlDeviceGetTotalEnergyConsumption (Volta or newer) and nvmlDeviceGetPowerUsage.
+    nvmlDeviceGetTotalEnergyConsumption (Volta or newer), nvmlDeviceGetPowerUsage and
+    nvmlDeviceGetEnforcedPowerLimit.
     """
     return _in_time(_open_meters) or GpuMeters(problem="NVML does not answer")
 
@@ -143,16 +144,16 @@ def _open_meters() -> GpuMeters:
 
 
 def _meters_of(nvml: Any) -> Iterator[GpuMeter]:
-    for index in range(nvml.nvmlDeviceGetCount()):
+    for index, handle in _handles(nvml):
         # A lost GPU is left out here; callers that count on it find it missing.
         with suppress(nvml.NVMLError):
-            handle = nvml.nvmlDeviceGetHandleByIndex(index)
             yield GpuMeter(
                 index,
                 _text(nvml.nvmlDeviceGetName(handle)),
                 _text(nvml.nvmlDeviceGetUUID(handle)),
                 partial(nvml.nvmlDeviceGetTotalEnergyConsumption, handle),
                 partial(nvml.nvmlDeviceGetPowerUsage, handle),
+                partial(nvml.nvmlDeviceGetEnforcedPowerLimit, handle),
                 _is_parted(nvml, handle),
                 _bus(nvml, handle),
             )
@@ -269,47 +270,42 @@ def _nvml() -> Iterator[Any]:
         pynvml.nvmlShutdown()
 
 
-def _handles(nvml: Any) -> Iterator[Any]:
+def _handles(nvml: Any) -> Iterator[tuple[int, Any]]:
     for index in range(nvml.nvmlDeviceGetCount()):
         with suppress(nvml.NVMLError):
-            yield nvml.nvmlDeviceGetHandleByIndex(index)
+            yield index, nvml.nvmlDeviceGetHandleByIndex(index)
 
 
 def _query_gpus() -> tuple[Gpu, ...]:
     with _nvml() as nvml:
-        return _gpus_of(nvml)
 
+        def answer(query: Callable[..., _Value], *arguments: Any) -> _Value | None:
+            with suppress(nvml.NVMLError):
+                return query(*arguments)
+            return None
 
-def _gpus_of(nvml: Any) -> tuple[Gpu, ...]:
-    def answer(query: Callable[..., _Value], *arguments: Any) -> _Value | None:
-        with suppress(nvml.NVMLError):
-            return query(*arguments)
-        return None
-
-    driver = answer(nvml.nvmlSystemGetDriverVersion)
-    gpus = []
-    for handle in _handles(nvml):
-        name = answer(nvml.nvmlDeviceGetName, handle)
-        if name is None:
-            continue
-        memory = answer(nvml.nvmlDeviceGetMemoryInfo, handle)
-        gpus.append(
-            Gpu(
-                _text(name) + (" (MIG)" if _is_parted(nvml, handle) else ""),
-                _text(answer(nvml.nvmlDeviceGetUUID, handle)),
-                _text(driver),
-                None if memory is None else int(memory.total),
-                answer(nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM),
-                answer(nvml.nvmlDeviceGetMaxPcieLinkGeneration, handle),
-                answer(nvml.nvmlDeviceGetMaxPcieLinkWidth, handle),
+        gpus = []
+        for _, handle in _handles(nvml):
+            if (name := answer(nvml.nvmlDeviceGetName, handle)) is None:
+                continue
+            memory = answer(nvml.nvmlDeviceGetMemoryInfo, handle)
+            gpus.append(
+                Gpu(
+                    _text(name) + (" (MIG)" if _is_parted(nvml, handle) else ""),
+                    _text(answer(nvml.nvmlDeviceGetUUID, handle)),
+                    _text(answer(nvml.nvmlSystemGetDriverVersion)),
+                    None if memory is None else int(memory.total),
+                    answer(nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM),
+                    answer(nvml.nvmlDeviceGetMaxPcieLinkGeneration, handle),
+                    answer(nvml.nvmlDeviceGetMaxPcieLinkWidth, handle),
+                )
             )
-        )
-    return tuple(gpus)
+        return tuple(gpus)
 
 
 def _query_work() -> bool | None:
     with _nvml() as nvml:
-        busy = [nvml.nvmlDeviceGetUtilizationRates(handle).gpu > 0 for handle in _handles(nvml)]
+        busy = [nvml.nvmlDeviceGetUtilizationRates(gpu).gpu > 0 for _, gpu in _handles(nvml)]
     return any(busy) if busy else None
 
 

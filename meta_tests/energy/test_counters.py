@@ -21,8 +21,13 @@ def why(meters: Meters) -> str:
 
 
 def test_each_gpu_is_read_in_joules(monkeypatch: pytest.MonkeyPatch) -> None:
-    install(monkeypatch, *(gpu(i, TotalEnergyConsumption=1500 * (i + 1)) for i in range(8)))
+    install(
+        monkeypatch,
+        *(gpu(i, TotalEnergyConsumption=1500 * (i + 1)) for i in range(7)),
+        gpu(7, TotalEnergyConsumption=12_000, EnforcedPowerLimit=NOT_SUPPORTED),
+    )
     meters = gpu_counters(environment={})
+    assert [counter.limit_watts for counter in meters.counters] == [700.0] * 7 + [None]
     assert [counter.read() for counter in meters.counters] == [1.5 * (i + 1) for i in range(8)]
     assert {(counter.label, counter.gives, counter.note) for counter in meters.counters} == {
         (NVML_LABEL, "energy", "")

@@ -46,6 +46,7 @@ GPUS = KindFigures(
     *("GPU", NVML_LABEL, "", ("GPU 0 H100", "GPU 1 H100")),
     *(84_000.0, 1400.0, 1512.5, 240.0, 69_600.0, 0.0642, 15.57, 0.0532),
     ("GPU 1 H100 by its power draw",),
+    1400.0,
 )
 CPUS = KindFigures("CPU", RAPL_LABEL, why="energy_uj is not this user's to read")
 MEASURED = EnergyFigures(60.0, 1_308_411, False, (GPUS, CPUS), 0.0004)
@@ -102,7 +103,21 @@ def test_the_closing_summary_fits_80_columns() -> None:
     assert max(map(len, text.splitlines())) <= 80
     lines = [line.strip() for line in text.splitlines()]
     assert "0.0642 J/token (0.0532 above idle), 15.57 tokens/J" in lines
-    assert "mean 1,400 W, peak 1,512 W, idle 240 W" in lines
+    assert "mean 1,400 W, peak 1,512 W, idle 240 W, limit 1,400 W" in lines
+
+
+@pytest.mark.parametrize(
+    ("mean", "limit", "is_said"),
+    [(529.0, 1400.0, True), (531.0, 1400.0, False), (529.0, None, False)],
+)
+def test_a_gpu_that_waited_is_no_reason_for_a_faster_one(
+    mean: float, limit: float | None, is_said: bool
+) -> None:
+    """Of 1,160 W between idle and limit, a quarter are 290."""
+    kinds = (replace(GPUS, mean_watts=mean, limit_watts=limit),)
+    for name, text in outputs(summary(replace(MEASURED, kinds=kinds))).items():
+        waited = f"The GPU drew {mean:g} W of its limit of 1,400 W" in text
+        assert waited is (is_said and name != "terminal"), name
 
 
 def test_the_index_and_the_report_made_again_keep_the_energy(tmp_path: Path) -> None:

@@ -112,6 +112,7 @@ def _energy(kind: KindFigures) -> dict[str, Cell]:
         "mean W": significant(kind.mean_watts),
         "peak W": significant(kind.peak_watts),
         "idle W": significant(kind.idle_watts),
+        "limit W": significant(kind.limit_watts),
         "total J": significant(kind.joules),
     }
 
@@ -136,6 +137,7 @@ def _energy_notes(energy: EnergyFigures) -> list[str]:
         return lines
     lines += [f"{_meter(kind)}: {', '.join(kind.devices)}." for kind in energy.measured]
     lines += [note for kind in energy.measured for note in kind.notes]
+    lines += [_waiting(kind) for kind in energy.measured if kind.mostly_idle]
     lines.append(
         f"From the first request's issue to the last answer: {energy.span_s or 0:,.1f} s, "
         f"{energy.tokens or 0:,} output tokens. The peak is the highest mean over a second; idle "
@@ -144,11 +146,23 @@ def _energy_notes(energy: EnergyFigures) -> list[str]:
     return lines
 
 
+def _waiting(kind: KindFigures) -> str:
+    """What a low power says of where the time goes."""
+    return (
+        f"The {kind.kind} drew {significant(kind.mean_watts)} W of its limit of "
+        f"{significant(kind.limit_watts)} W, little more than idle: for most of the run it waited, "
+        "for the CPU's part of each step or for requests. A quantized model or a faster "
+        f"{kind.kind} would change little."
+    )
+
+
 def _energy_lines(kind: KindFigures) -> list[str]:
     """At most 80 columns wide."""
     above = kind.above_idle_joules_per_token
     without_idle = f" ({significant(above)} above idle)" if above is not None else ""
     idle = f", idle {significant(kind.idle_watts)} W" if kind.idle_watts is not None else ""
+    if kind.limit_watts is not None:
+        idle += f", limit {significant(kind.limit_watts)} W"
     return [
         f"{_meter(kind)}:",
         f"  {significant(kind.joules_per_token)} J/token{without_idle}, "
