@@ -29,7 +29,7 @@ PLACES = {
     "pynvml": ("hardware",),
     "nvtx": ("ranges",),
     "pyarrow": ("datasets",),
-    "yaml": ("judging",),
+    "yaml": ("features/submission_check",),
     "jinja2": ("reports",),
     "matplotlib": ("features/mmlu", "features/peak_search", "reports"),
     "scipy": ("features/aggregate", "features/replicas", "features/tuning", "results"),

@@ -19,12 +19,17 @@ OBJECTS = objects()
 PODS = [pod for manifest in OBJECTS.values() for pod in pods(manifest)]
 CONTAINERS = [container for pod in PODS for container in pod["spec"]["containers"]]
 SUITES = [item for item in CONTAINERS if item["name"] == "suite"]
-assert len(PODS) == 5 and len(SUITES) == 2, "pods that the tests do not see"
+assert len(PODS) == 8 and len(SUITES) == 4, "pods that the tests do not see"
 
 
 def values(container: dict[str, Any]) -> dict[str, str]:
-    """The variables that a container is given as they are."""
-    return {item["name"]: item["value"] for item in container["env"] if "value" in item}
+    """The variables that a container is given as they are, or as a field of its pod."""
+    known = [
+        item
+        for item in container["env"]
+        if {"value", "fieldRef"} & {*item, *item.get("valueFrom", ())}
+    ]
+    return {item["name"]: item.get("value", "node-1") for item in known}
 
 
 # What they start
@@ -59,9 +64,26 @@ def settings_of(container: dict[str, Any]) -> Settings:
     return resolve_settings(options(container), IN_A_RUN)
 
 
-@pytest.mark.parametrize("container", SUITES, ids=["JobSet", "Job"])
-def test_the_suite_takes_its_options(container: dict[str, Any]) -> None:
-    assert settings_of(container).profile == "official"
+@pytest.mark.parametrize("container", SUITES, ids=["JobSet", "official", "ray", "smoke"])
+def test_the_suite_takes_its_options(
+    container: dict[str, Any], request: pytest.FixtureRequest
+) -> None:
+    smoke = request.node.callspec.id == "smoke"
+    assert settings_of(container).profile == ("smoke" if smoke else "official")
+
+
+def test_what_nodes_write_is_aggregated() -> None:
+    """Each node has a name and a folder of its own, below the one that is aggregated."""
+    (official,) = [
+        item
+        for item in SUITES
+        if "--profile=official" in item["args"] and "NODE_NAME" in values(item)
+    ]
+    assert values(official)["NODE_NAME"] == "node-1"
+    assert str(settings_of(official).results_dir) == "results/nodes/node-1"
+    (aggregate,) = [item for item in CONTAINERS if item["name"] == "aggregate"]
+    for scenario in re.findall(r"\w+", official["args"][1].replace(" or ", " ")):
+        assert f" results/nodes/*/2*-{scenario} " in " ".join(aggregate["command"][2].split())
 
 
 def test_every_program_is_in_the_image() -> None:
@@ -145,8 +167,8 @@ def test_every_pod_hears_its_own_kind_alone() -> None:
             item for item in policies if item["podSelector"]["matchLabels"].items() <= labels
         ]
         assert policy["policyTypes"] == ["Ingress"]
-        (rule,) = policy["ingress"]
-        assert rule["from"] == [{"podSelector": policy["podSelector"]}]
+        for rule in policy["ingress"]:
+            assert rule["from"] == [{"podSelector": policy["podSelector"]}]
 
 
 # What belongs together

@@ -9,12 +9,12 @@ import yaml
 from meta_tests.judging.conftest import submission
 from meta_tests.reports.conftest import compare, undrawn
 from meta_tests.session.conftest import lines, make, quick, short
-from mlperf_suite.judging import reading
+from mlperf_suite.features.submission_check import tree_files
 
 __all__ = ["compare", "lines", "make", "quick", "short", "submission", "undrawn"]
 
 _load = yaml.load
-_load_once = cache(partial(_load, Loader=reading._YamlLoader))
+_load_once = cache(partial(_load, Loader=tree_files._YamlLoader))
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def yaml_once() -> Any:
     time."""
 
     def load(text: Any, loader: Any) -> Any:
-        return _load_once(text) if loader is reading._YamlLoader else _load(text, loader)
+        return _load_once(text) if loader is tree_files._YamlLoader else _load(text, loader)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(yaml, "load", load)

@@ -69,6 +69,79 @@ def test_loose_logs_are_known_by_what_they_say(tmp_path: Path, scenario: Any) ->
         assert [v.line for v in group.verdicts if not v.passed] == []
 
 
+LAYOUTS = {
+    "the reference's": ("output", "offline-accuracy-logs", ""),
+    "by mode": ("mlperf_logs/offline/performance", "mlperf_logs/offline/accuracy", ""),
+    "harness_output": ("offline/performance/mlperf", "offline/accuracy/mlperf", ".."),
+    "by experiment": ("exp_A1/mlperf_logs", "exp_A1_accuracy/mlperf_logs", ".."),
+    "by run": ("run_1/perf/mlperf_logs", "run_1/acc/mlperf_logs", ""),
+    "run_N": ("perf/run_2", "acc/run_1", ""),
+    "one accuracy run beside": ("performance/run_1", "accuracy", ""),
+}
+"""By name, the places of performance and accuracy logs, and from there that of accuracy.txt."""
+
+
+def write_layout(
+    root: Path, performance: str, accuracy: str, scores: str = "", rouge1: float | None = None
+) -> str:
+    """Write a run of each mode; the name under which the accuracy run is judged."""
+    folder = write_loose(root / "written", LLAMA3_1_8B, "Offline", rouge1=rouge1)
+    for mode, place in (("acc", accuracy), ("perf", performance)):
+        (root / place).parent.mkdir(parents=True, exist_ok=True)
+        (folder / mode).rename(root / place)
+    (root / accuracy / "accuracy.txt").rename((root / accuracy / scores).resolve() / "accuracy.txt")
+    shutil.rmtree(root / "written")
+    return accuracy.replace("/", "-")
+
+
+def claims(root: Path) -> dict[str, str]:
+    return {judged.name: judged.claim for judged in judge_folder(root)}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_the_accuracy_run_of_a_system_is_found_in_the_layouts_of_other_harnesses(
+    tmp_path: Path, layout: tuple[str, str, str]
+) -> None:
+    accuracy = write_layout(tmp_path, *layout)
+    write_layout(tmp_path, "x/another/system/1", "x/another/2/system", rouge1=30.0)
+    claimed = claims(tmp_path)
+    assert claimed[accuracy] == "passed"
+    performance = layout[0].replace("/", "-")
+    assert claimed[performance] == f"valid, accuracy passed in {accuracy}"
+    assert claimed["x-another-2-system"] == "not valid"
+    assert claimed["x-another-system-1"] == "valid, accuracy missing"
+
+
+@pytest.mark.parametrize(
+    ("rouge1", "sut", "claim", "why"),
+    [
+        (None, "PySUT", "valid, accuracy passed in a_accuracy-logs or b_accuracy-logs", ""),
+        (30.0, "PySUT", "valid, accuracy missing", "no log says whether a_accuracy-logs or b_acc"),
+        (30.0, "another", "valid, accuracy passed in a_accuracy-logs", ""),
+    ],
+)
+def test_of_several_accuracy_runs_the_one_of_the_same_sut_counts(
+    tmp_path: Path, rouge1: Any, sut: str, claim: str, why: str
+) -> None:
+    write_layout(tmp_path, "b/logs", "b_accuracy/logs", rouge1=rouge1)
+    log = tmp_path / "b_accuracy/logs" / DETAIL
+    log.write_text(log.read_text().replace("PySUT", sut))
+    write_layout(tmp_path, "a/logs", "a_accuracy/logs")
+    assert claims(tmp_path)["a-logs"] == claim
+    (found,) = (v for v in by_name(tmp_path)["a-logs"].verdicts if v.rule == ACCURACY_TOO)
+    assert why in found.why
+    shutil.rmtree(tmp_path / "a_accuracy")
+    lines = "".join(verdict_lines(tmp_path, ACCURACY_TOO))
+    assert ("b_accuracy-logs has another sut_name" in lines) is (sut == "another")
+
+
+def test_a_log_that_contradicts_itself_claims_nothing_else(tmp_path: Path) -> None:
+    run = MadeRun(LLAMA3_1_8B, OFFLINE, "performance", V6_1)
+    run.entries["result_validity"] = "INVALID"
+    write_run(tmp_path / "run", run)
+    assert claims(tmp_path) == {"run": "contradicts itself"}
+
+
 @pytest.mark.parametrize("within", ["", "results/20260304-100000-llama3.1-8b-offline"])
 def test_own_results_below_a_folder_of_a_divisions_name(tmp_path: Path, within: str) -> None:
     results = tmp_path / "network/team/results"
@@ -97,6 +170,12 @@ def test_an_audit_that_draws_is_known_by_its_round(tmp_path: Path, round_: Any, 
     run.entries["effective_performance_issue_unique"] = False
     run.answers = [replace(answer, token_ids=answer.token_ids[:3]) for answer in run.answers]
     assert modes_of(tmp_path / "logs", run) == {mode}
+
+
+@pytest.mark.parametrize("name", ["TEST06", "test06"])
+def test_a_folder_named_after_an_audit_holds_one(tmp_path: Path, name: str) -> None:
+    run = MadeRun(LLAMA3_1_8B, OFFLINE, "performance", V6_1)
+    assert modes_of(tmp_path / name, run) == {"test06"}
 
 
 def modes_of(folder: Path, run: MadeRun) -> set[str]:

@@ -5,7 +5,9 @@ a submission's tree. Missing or damaged files become verdicts; nothing here rais
 
 Of loose logs, benchmark and scenario come from the logs; where these fit several or none, from the
 suite's own summary beside them, or else from the folder names. The mode comes from the log or a
-folder named after an audit. Files beside the logs can fail a result, and never excuse it.
+folder named after an audit. An accuracy run is of the system of a performance run where its folder
+and what both logs say of SUT, QSL and LoadGen fit. Files beside the logs can fail a result, and
+never excuse it.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import ne
 from pathlib import Path
 
 from mlperf_suite.benchmarks.audits import TEST06, Mode
@@ -62,6 +66,8 @@ __all__ = ["VerdictGroup", "holds_logs", "judge_folder"]
 
 LOG_NAMES = frozenset({DETAIL, SUMMARY, ACCURACY})
 _UNSCORED = "no accuracy.txt beside the log"
+_OF_SYSTEM = ("sut_name", "qsl_name", "loadgen_version")
+_NUMBERED = re.compile(r"(run|repeat)_\d+", re.ASCII)
 
 
 def judge_folder(
@@ -132,12 +138,15 @@ def holds_logs(root: Path) -> bool:
 class _LooseRun:
     """A folder of logs that no judge has found, with what its logs and names identify.
 
-    `names`: the names of its folders up to the requested one, the logs' own first. Folders above
-    that one only show where the logs are kept. `changed`: see `KeptRunFacts`; None if no session of
-    this suite recorded its files.
+    `place`: its folders below the requested one. `names`: their names with the requested one's, the
+    logs' own first. Folders above that one only show where the logs are kept. `scores`: the folder
+    of accuracy.txt. `changed`: see `KeptRunFacts`; None if no session of this suite recorded its
+    files.
     """
 
     folder: Path
+    place: tuple[str, ...]
+    scores: Path
     names: tuple[str, ...]
     logs: RunLogs
     mode: Mode
@@ -146,12 +155,21 @@ class _LooseRun:
     meta: Meta
     changed: tuple[str, ...] | None = None
 
+    @property
+    def name(self) -> str:
+        return name_of("", *(self.place or self.names))
+
+    @property
+    def place_but_its_number(self) -> tuple[str, ...]:
+        """Its place without the last folder if that only counts runs of one system (run_1)."""
+        return self.place[:-1] if _NUMBERED.fullmatch("".join(self.place[-1:])) else self.place
+
 
 def _judge_loose(root: Path, folders: Folders, review: JudgeRequest) -> list[VerdictGroup]:
     """Judge LoadGen logs outside what judges have found. Trial runs of a peak search and blocks of
     a caching audit are judged only if their own folder was requested."""
     of_logs = sorted(folder for folder, files in folders if LOG_NAMES & set(files))
-    runs = [_loose_run(root, folder) for folder in of_logs if not _is_trial(root, folder)]
+    runs = [_loose_run(root, folder, of_logs) for folder in of_logs if not _is_trial(root, folder)]
     of_accuracy = {
         run.folder: judge(facts)
         for run in runs
@@ -163,8 +181,55 @@ def _judge_loose(root: Path, folders: Folders, review: JudgeRequest) -> list[Ver
         if (verdicts := of_accuracy.get(run.folder)) is not None
     ]
     return [
-        _judge_loose_run(root, run, passed, of_accuracy.get(run.folder), review) for run in runs
+        _judge_loose_run(root, run, _accuracy_of(run, passed), of_accuracy.get(run.folder), review)
+        for run in runs
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class _AccuracyOfRun:
+    """What is known of the accuracy of a performance run's system; see `RunFacts`."""
+
+    passed: bool | None = None
+    note: str = ""
+    tokens: AnswerTokens | None = None
+
+
+def _accuracy_of(run: _LooseRun, passed: Sequence[tuple[_LooseRun, bool | None]]) -> _AccuracyOfRun:
+    """`passed`: the accuracy runs that were judged. Where several fit, they count if they agree."""
+    subject = (run.benchmark, run.scenario)
+    of_subject = [pair for pair in passed if (pair[0].benchmark, pair[0].scenario) == subject]
+    near = [pair for pair in of_subject if _is_beside(pair[0], run)]
+    near = near or [pair for pair in of_subject if _is_in_the_like_folder(pair[0], run)]
+    fitting = [pair for pair in near if not _other_system(pair[0], run)]
+    if not fitting:
+        others = (f"{other.name} has another {_other_system(other, run)}" for other, _ in near)
+        return _AccuracyOfRun(note=in_words("; ".join(others)))
+    names = in_words(" or ".join(accuracy.name for accuracy, _ in fitting))
+    outcomes = {outcome for _, outcome in fitting}
+    if len(outcomes) > 1:
+        return _AccuracyOfRun(note=f"no log says whether {names} is of this system")
+    tokens = _answer_tokens(fitting[0][0].logs.accuracy) if len(fitting) == 1 else None
+    if outcomes == {None}:
+        return _AccuracyOfRun(note=f"not all of {names} could be judged", tokens=tokens)
+    return _AccuracyOfRun(outcomes.pop(), f"in {names}", tokens)
+
+
+def _is_beside(accuracy: _LooseRun, run: _LooseRun) -> bool:
+    return accuracy.folder.parent in (run.folder.parent, run.folder.parent.parent)
+
+
+def _is_in_the_like_folder(accuracy: _LooseRun, run: _LooseRun) -> bool:
+    """Whether their places differ in one folder's name, as accuracy/mlperf and performance/mlperf
+    do, or exp_1_accuracy/mlperf_logs and exp_1/mlperf_logs."""
+    places = accuracy.place_but_its_number, run.place_but_its_number
+    return len(places[0]) == len(places[1]) and sum(map(ne, *places)) == 1
+
+
+def _other_system(accuracy: _LooseRun, run: _LooseRun) -> str:
+    """The first key by which the logs are not of one system; "" if there is none."""
+    pairs = ((key, accuracy.logs.detail[key], run.logs.detail[key]) for key in _OF_SYSTEM)
+    return next((key for key, one, two in pairs if None not in (one, two) and one != two), "")
 
 
 def _is_trial(root: Path, folder: Path) -> bool:
@@ -176,26 +241,22 @@ def _is_trial(root: Path, folder: Path) -> bool:
 def _judge_loose_run(
     root: Path,
     run: _LooseRun,
-    passed: Iterable[tuple[_LooseRun, bool | None]],
+    accuracy: _AccuracyOfRun,
     verdicts: list[Verdict] | None,
     review: JudgeRequest,
 ) -> VerdictGroup:
-    """`passed`: the accuracy runs that were judged. `verdicts`: the run's own, if it is one."""
-    parts = run.folder.relative_to(root).parts or (root.name,)
-    name = name_of("", *parts)
-    parents = {run.folder.parent, run.folder.parent.parent}
-    beside = [
-        (verdict, _answer_tokens(accuracy.logs.accuracy))
-        for accuracy, verdict in passed
-        if accuracy.folder.parent in parents
-        and (accuracy.benchmark, accuracy.scenario) == (run.benchmark, run.scenario)
-    ]
-    accuracy_passed, tokens = beside[0] if len(beside) == 1 else (None, None)
-    facts = _loose_facts(run, review, accuracy_passed)
+    """`verdicts`: the run's own, if it is an accuracy run."""
+    facts = _loose_facts(run, review)
     if facts is None:
-        return _judge_unknown(name, run, review.round)
+        return _judge_unknown(run, review.round)
     if verdicts is None:
-        verdicts = judge(replace(facts, accuracy_tokens=facts.accuracy_tokens or tokens))
+        of_system = replace(
+            facts,
+            accuracy_passed=accuracy.passed,
+            accuracy_note=accuracy.note,
+            accuracy_tokens=facts.accuracy_tokens or accuracy.tokens,
+        )
+        verdicts = judge(of_system)
     if run.meta.profiler is not None:
         verdicts = set_aside_passed(verdicts, PROFILED)
     if run.changed is not None:
@@ -203,7 +264,7 @@ def _judge_loose_run(
     if run.meta.profile == "smoke" and not review.smoke:
         verdicts = [_with_hint(v) if v.status == "failed" else v for v in verdicts]
     groups = [(run.mode, verdicts)]
-    return verdict_group(name, facts.round, groups, facts.benchmark, facts.scenario)
+    return verdict_group(run.name, facts.round, groups, facts.benchmark, facts.scenario)
 
 
 def _with_hint(verdict: Verdict) -> Verdict:
@@ -217,7 +278,7 @@ def _answer_tokens(log: AccuracyLog) -> AnswerTokens | None:
     return AnswerTokens.of(log.token_counts)
 
 
-def _judge_unknown(name: str, run: _LooseRun, round_: Round | None) -> VerdictGroup:
+def _judge_unknown(run: _LooseRun, round_: Round | None) -> VerdictGroup:
     """Judge logs whose benchmark or scenario cannot be identified."""
     detail = run.logs.detail
     samples, scenario = detail["qsl_reported_total_count"], detail["effective_scenario"]
@@ -228,18 +289,30 @@ def _judge_unknown(name: str, run: _LooseRun, round_: Round | None) -> VerdictGr
     scenarios = (f"{in_words(scenario)} in the log",)
     facts = BenchmarkFacts(benchmark, run.benchmark, of_run, scenarios)
     failures = [v for v in judge(facts) if v.status == "failed"]
-    return verdict_group(name, of_run, [("", failures)])
+    return verdict_group(run.name, of_run, [("", failures)])
 
 
-def _loose_run(root: Path, folder: Path) -> _LooseRun:
+def _loose_run(root: Path, folder: Path, of_logs: Sequence[Path]) -> _LooseRun:
+    """`of_logs`: the folders of all runs."""
     logs = read_logs(folder)
-    names = tuple(reversed((root.name, *folder.relative_to(root).parts)))
+    place = folder.relative_to(root).parts
+    names = tuple(reversed((root.name, *place)))
     meta = _suites_meta(root, folder)
     changed = _changed(root, folder)
     benchmark = _loose_benchmark((meta.benchmark or "", *names), logs.detail)
     scenario = _loose_scenario((meta.scenario or "", *names), logs.detail, benchmark)
     mode = _loose_mode(names, logs.detail)
-    return _LooseRun(folder, names, logs, mode, benchmark, scenario, meta, changed)
+    scores = _scores_folder(root, folder, of_logs)
+    return _LooseRun(folder, place, scores, names, logs, mode, benchmark, scenario, meta, changed)
+
+
+def _scores_folder(root: Path, folder: Path, of_logs: Sequence[Path]) -> Path:
+    """The folder of a run's accuracy.txt: its own, or the one above if that has no other run."""
+    above = folder.parent
+    if folder == root or (folder / ACCURACY_TXT).exists() or not (above / ACCURACY_TXT).exists():
+        return folder
+    of_another = any(each.is_relative_to(above) for each in of_logs if each != folder)
+    return folder if of_another else above
 
 
 def _suites_meta(root: Path, folder: Path) -> Meta:
@@ -284,11 +357,11 @@ _AS_PRINTED = 1e-5
 def _loose_mode(names: tuple[str, ...], detail: DetailLog) -> Mode:
     """The mode of a run: an audit by folder name or settings, else the log's, else the folder's.
 
-    A folder named TEST06 holds an audit even if its settings did not take effect: a rule reports
-    that.
+    A folder named TEST06 or test06 holds an audit even if its settings did not take effect: a rule
+    reports that.
     """
     for mode in AUDIT_MODES:
-        if mode.upper() in names or _has_settings_of(mode, detail):
+        if mode in map(str.lower, names) or _has_settings_of(mode, detail):
             return mode
     seed = "effective_accuracy_log_rng_seed"
     if detail[seed] == TEST06.effective[seed]:
@@ -339,12 +412,10 @@ def _loose_scenario(
     return next(iter(same_limit or by_both or fitting), None)
 
 
-def _loose_facts(
-    run: _LooseRun, review: JudgeRequest, accuracy_passed: bool | None = None
-) -> RunFacts | None:
+def _loose_facts(run: _LooseRun, review: JudgeRequest) -> RunFacts | None:
     if run.benchmark is None or run.scenario is None:
         return None
-    scores, figures_not_judged = _loose_scores(run.folder, run.benchmark)
+    scores, figures_not_judged = _loose_scores(run.scores, run.benchmark)
     reference, no_reference_reason = _loose_reference(run, run.benchmark, scores or {})
     smoke = review.smoke and run.meta.profile == "smoke"
     # In a smoke review alone, a model that the run's own summary names may have other tokens.
@@ -364,7 +435,6 @@ def _loose_facts(
         reference=reference if review.smoke else run.benchmark.reference,
         no_reference_reason=no_reference_reason,
         high_accuracy=review.high_accuracy,
-        accuracy_passed=accuracy_passed,
         division="open" if "open" in run.names else "closed",
         eos_token_ids=None if smoke else run.benchmark.eos_token_ids,
         vocabulary=None if smoke or other_model else run.benchmark.vocabulary,
@@ -376,7 +446,7 @@ def _loose_facts(
 def _hashes(run: _LooseRun) -> tuple[str, str] | None:
     """The hash of an accuracy log in accuracy.txt beside it, and its own; None if there is none, or
     the log was cut since."""
-    scored = parse_accuracy_txt(read_text(run.folder / ACCURACY_TXT) or "").hash
+    scored = parse_accuracy_txt(read_text(run.scores / ACCURACY_TXT) or "").hash
     log = run.folder / ACCURACY
     if run.mode != "accuracy" or scored is None or run.logs.accuracy.damage or not log.is_file():
         return None

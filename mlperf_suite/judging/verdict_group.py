@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mlperf_suite.benchmarks.definition import Benchmark, Category, Scenario
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round, round_of_seeds
 from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.rules.benchmark_rules import BenchmarkFacts, benchmark_known
-from mlperf_suite.rules.registry import rule_of
+from mlperf_suite.rules.registry import rule_named, rule_of
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.untrusted_files import printable
 
@@ -40,6 +40,29 @@ class VerdictGroup:
     def failed_rules(self) -> list[str]:
         return [v.rule for v in self.verdicts if v.status == "failed"]
 
+    @property
+    def claim(self) -> str:
+        """What the run or result may be called, in words; "" if the verdicts are not of one."""
+        if self.scenario is None:
+            return ""
+        if self.failed_rules:
+            itself = any(map(_is_of_agreement, self.failed_rules))
+            return "contradicts itself" if itself else "not valid"
+        if self.count("shortened"):
+            return "shortened, not a result"
+        unjudged = {v.rule for v in self.verdicts if v.status == "not judged"}
+        if "result_valid" in unjudged or (unjudged and "performance" not in self.modes):
+            return "not judged in full"
+        return self._claim_with_accuracy() if "performance" in self.modes else "passed"
+
+    def _claim_with_accuracy(self) -> str:
+        """Of a valid performance run."""
+        verdicts = [v for v in self.verdicts if v.rule == "accuracy_passed"]
+        if not all(verdict.passed for verdict in verdicts):
+            # With its accuracy run, a result lacks no more than the verdict of one rule.
+            return f"valid, accuracy {'not judged' if 'accuracy' in self.modes else 'missing'}"
+        return ", ".join(["valid", *(verdict.found for verdict in verdicts)])
+
 
 def verdict_group(
     name: str,
@@ -56,21 +79,17 @@ def verdict_group(
     )
 
 
-def failures_of(groups: Iterable[VerdictGroup], but: Collection[str] = ()) -> list[str]:
-    """The rules that failed but for these, one per line."""
-    return [
-        f"{group.name}: {v.rule}: found {v.found}, required {v.required}"
-        for group in groups
-        for v in group.verdicts
-        if v.status == "failed" and v.rule not in but
-    ]
-
-
 def refused(name: str, description: str, round_: Round | None, why_not: str = "") -> VerdictGroup:
     """One verdict, on files without a benchmark: failed, or not judged where `why_not` says why."""
     facts = BenchmarkFacts(description, None, round_ or ROUNDS[DEFAULT_ROUND], why_not=why_not)
     verdict = rule_of(benchmark_known, facts.subject).judge(facts)
     return verdict_group(name, facts.round, [("", [verdict])])
+
+
+def _is_of_agreement(name: str) -> bool:
+    """Whether the rule compares what logs and files say in several places."""
+    rule = rule_named(name)
+    return name.endswith(("_agree", "_agrees")) or bool(rule and rule.whole_log)
 
 
 def round_of(detail: DetailLog) -> Round | None:

@@ -106,8 +106,8 @@ def _cell(column: Column, value: Cell) -> Text:
 
 
 def judged_table(judged_runs: Sequence[VerdictGroup]) -> RenderableType:
-    """One line for each run judged from its logs, with the rules that failed; then what these rules
-    demand, and why others were not judged."""
+    """One line for each run judged from its logs, with what it may claim and the rules that failed;
+    then what these rules demand, and why others were not judged."""
     lines: list[RenderableType] = []
     for run in judged_runs:
         failures = run.failed_rules
@@ -116,7 +116,8 @@ def judged_table(judged_runs: Sequence[VerdictGroup]) -> RenderableType:
         counts += "".join(f", {number} {status}" for status, number in others.items() if number)
         counts += f", {len(failures)} FAILED" if failures else ""
         colour = _COLOURS["failed" if failures else "passed"]
-        line = Text.assemble(f"{_printable(run.name)} {run.round.name}: ", (counts, colour))
+        claim = f"{_printable(run.claim)}; " if run.claim else ""
+        line = Text.assemble(f"{_printable(run.name)} {run.round.name}: {claim}", (counts, colour))
         lines.append(line + Text(f": {', '.join(failures)}" if failures else ""))
     failed_rules = (rule_named(name) for run in judged_runs for name in run.failed_rules)
     for rule in dict.fromkeys(filter(None, failed_rules)):

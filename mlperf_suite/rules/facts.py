@@ -128,11 +128,12 @@ class RunFacts(Facts):
     compare them with; None if unknown, and `no_reference_reason` says why. With both, the run's own
     words on its model and data leave the reference open: see `unless_unreferenced`.
     `figures_not_judged`: by figure, why it could not be computed. `accuracy_passed`: for the same
-    system, None if there was no accuracy run. `smoke`: rules may be shortened. `submitted`: the run
-    is from a submission, whose accuracy log is truncated and whose TEST06 may lack a detail log.
+    system, None if there was no accuracy run. `accuracy_note`: in which run of the folder it did,
+    or why that is not known. `smoke`: rules may be shortened. `submitted`: the run is from a
+    submission, whose accuracy log is truncated and whose TEST06 may lack a detail log.
     `eos_token_ids`: the model's own, None if unknown. `vocabulary`: the number of the model's
-    tokens, None if unknown. `session`: None if only logs are available. `accuracy_tokens`: those
-    of the accuracy run of the same system, None if unknown. `text_alone`: see `gives_text_alone`.
+    tokens, None if unknown. `session`: None if only logs are available. `accuracy_tokens`: those of
+    the accuracy run of the same system, None if unknown. `text_alone`: see `gives_text_alone`.
     `hashes`: the log's in accuracy.txt beside a loose accuracy log, and the log's own; None if one
     is unknown. `compared`: see `ComparedRuns`; None if there are none. `blocks`: the logs of
     several LoadGen runs that are judged as one; `logs` are then those of the last.
@@ -151,6 +152,7 @@ class RunFacts(Facts):
     no_reference_reason: str = ""
     high_accuracy: bool = False
     accuracy_passed: bool | None = None
+    accuracy_note: str = ""
     division: Division = "closed"
     submitted: SubmittedTexts | None = None
     eos_token_ids: tuple[int, ...] | None = None

@@ -370,6 +370,7 @@ def loadgen_unmodified(run: RunFacts) -> Verdict:
 def accuracy_passed(run: RunFacts) -> Verdict:
     """The accuracy run of the same system passed; without it, performance does not count."""
     if run.accuracy_passed is None:
-        return not_judged("no accuracy run", why="no accuracy run was judged")
+        why = run.accuracy_note or "no accuracy run was judged"
+        return not_judged("no accuracy run", why=why)
     outcome = "accuracy passed" if run.accuracy_passed else "accuracy failed"
-    return verdict(run.accuracy_passed, outcome)
+    return verdict(run.accuracy_passed, f"{outcome} {run.accuracy_note}".rstrip())

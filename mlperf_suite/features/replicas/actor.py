@@ -59,8 +59,8 @@ from mlperf_suite.engines.protocol import (
 )
 from mlperf_suite.errors import EngineDiedError, EngineError, SuiteError, one_line, os_error_line
 from mlperf_suite.features.replicas.handshake import accept, listen
+from mlperf_suite.features.replicas.near_cores import cores_near
 from mlperf_suite.features.replicas.nodes import FindOwn, Metered, OwnMeters
-from mlperf_suite.hardware import cores_near
 
 if TYPE_CHECKING:
     import numpy as np

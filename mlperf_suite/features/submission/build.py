@@ -21,6 +21,7 @@ from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.errors import RefusedError, UsageError
 from mlperf_suite.features.submission.evidence import (
     SuiteRun,
+    failures_of,
     find_sessions,
     match_sessions,
     read_run,
@@ -64,7 +65,6 @@ from mlperf_suite.features.submission_check.submission_rules import (
 from mlperf_suite.features.submission_check.submissions import judge_upload
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.judging.reading import read_scores
-from mlperf_suite.judging.verdict_group import failures_of
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, COMPARED
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, read_logs
 from mlperf_suite.results.run_folder import FINAL_STATUSES, check_new, file_sha256, write_json

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.engines.protocol import REPLAY
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.submission_check.power_measurement import POWER, RANGING, TESTING
+from mlperf_suite.judging.verdict_group import VerdictGroup
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import DETAIL, SUMMARY
 from mlperf_suite.results.comparability import Identity, differences, identity_of, machine_of
@@ -286,3 +287,13 @@ def _log_bytes(folder: Path) -> list[bytes]:
         return [(folder / name).read_bytes() for name in (DETAIL, SUMMARY)]
     except OSError:
         return []
+
+
+def failures_of(groups: Iterable[VerdictGroup], but: Collection[str] = ()) -> list[str]:
+    """The rules that failed but for these, one per line."""
+    return [
+        f"{group.name}: {v.rule}: found {v.found}, required {v.required}"
+        for group in groups
+        for v in group.verdicts
+        if v.status == "failed" and v.rule not in but
+    ]

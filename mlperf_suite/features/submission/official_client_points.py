@@ -27,7 +27,7 @@ from mlperf_suite.features.endpoints.official_client_results.result_files import
     read_yaml_as,
 )
 from mlperf_suite.features.endpoints.official_client_results.series import CONCURRENCY
-from mlperf_suite.judging.reading import folders_in
+from mlperf_suite.features.submission_check.tree_files import folders_in
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_summary
 
 _DEEPEST = 6

@@ -16,6 +16,7 @@ from pathlib import Path
 from mlperf_suite.errors import RefusedError, UsageError
 from mlperf_suite.features.endpoints.judging.packages import judge_package
 from mlperf_suite.features.endpoints.official_client_results.series import SERIES_MODELS, Regions
+from mlperf_suite.features.submission.evidence import failures_of
 from mlperf_suite.features.submission.official_client_points import (
     OfficialClientPoint,
     linked,
@@ -28,7 +29,6 @@ from mlperf_suite.features.submission.package_writer import (
     PackageWriter,
     known_of_warmup,
 )
-from mlperf_suite.judging.verdict_group import failures_of
 from mlperf_suite.results.run_folder import check_writable
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)

@@ -48,7 +48,8 @@ from mlperf_suite.features.servers.http_requests import TextCodec
 from mlperf_suite.features.submission.official_client_points import OfficialClientPoint
 from mlperf_suite.features.submission.package_facts import ACCURACY_RUN, PackageFacts
 from mlperf_suite.features.submission.texts import folder_name
-from mlperf_suite.judging.reading import read_json, yaml_text
+from mlperf_suite.features.submission_check.tree_files import yaml_text
+from mlperf_suite.judging.reading import read_json
 from mlperf_suite.results.run_folder import write_json, write_whole
 from mlperf_suite.secrets import redact
 

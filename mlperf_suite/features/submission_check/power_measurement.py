@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from mlperf_suite.benchmarks.definition import Scenario
-from mlperf_suite.judging.reading import MALFORMED
+from mlperf_suite.features.submission_check.tree_files import MALFORMED
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, DetailLog
 from mlperf_suite.rules.facts import Facts, Subject
 from mlperf_suite.rules.verdict import failure

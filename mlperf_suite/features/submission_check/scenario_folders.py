@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Protocol
 
 from mlperf_suite.benchmarks.rounds import Layout, Round
+from mlperf_suite.features.submission_check.tree_files import folders_in
 from mlperf_suite.judging.judges import Judge
-from mlperf_suite.judging.reading import folders_in
 from mlperf_suite.judging.verdict_group import VerdictGroup
 
 DIVISIONS = ("closed", "open", "network")

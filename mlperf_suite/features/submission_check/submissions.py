@@ -33,9 +33,10 @@ from mlperf_suite.features.submission_check.submission_rules import (
     SystemFacts,
 )
 from mlperf_suite.features.submission_check.tree import Tree, find_submissions, read_power
+from mlperf_suite.features.submission_check.tree_files import is_utf8, read_yaml, size_of
 from mlperf_suite.features.submission_check.upload_rules import MODEL_MAPPING, read_upload
 from mlperf_suite.judging.judges import Folders, FoundResults, Judge, JudgeRequest, judges
-from mlperf_suite.judging.reading import is_utf8, read_json, read_text, read_yaml, size_of
+from mlperf_suite.judging.reading import read_json, read_text
 from mlperf_suite.judging.verdict_group import (
     VerdictGroup,
     name_of,

@@ -26,8 +26,9 @@ from mlperf_suite.features.submission_check.scenario_folders import (
     BenchmarkFolder,
     ScenarioFolder,
 )
+from mlperf_suite.features.submission_check.tree_files import file_names, folders_in, text_of
 from mlperf_suite.judging.judges import Folders
-from mlperf_suite.judging.reading import file_names, folders_in, read_bytes, text_of
+from mlperf_suite.judging.reading import read_bytes
 from mlperf_suite.loadgen.logs import DETAIL, DetailLog
 from mlperf_suite.results.run_folder import SUMMARY_JSON
 

@@ -36,7 +36,8 @@ from mlperf_suite.features.endpoints.official_client_results.result_files import
 from mlperf_suite.features.endpoints.rules.official_client_rules import OfficialClientFacts
 from mlperf_suite.features.submission_check.scenario_folders import BenchmarkFolder, ScenarioFolder
 from mlperf_suite.features.submission_check.submission_rules import PowerSupplyRating
-from mlperf_suite.judging.reading import read_json, read_yaml, size_of
+from mlperf_suite.features.submission_check.tree_files import read_yaml, size_of
+from mlperf_suite.judging.reading import read_json
 from mlperf_suite.judging.verdict_group import VerdictGroup, name_of, scenario_of, verdict_group
 from mlperf_suite.loadgen.logs import DETAIL
 

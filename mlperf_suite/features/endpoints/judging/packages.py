@@ -41,8 +41,9 @@ from mlperf_suite.features.endpoints.official_client_results.series import SERIE
 from mlperf_suite.features.endpoints.rules.official_client_rules import OfficialClientFacts
 from mlperf_suite.features.endpoints.rules.package_rules import CurveFacts, PointFacts
 from mlperf_suite.features.submission_check.scenario_folders import DIVISIONS, TreeJudge
+from mlperf_suite.features.submission_check.tree_files import file_names, folders_in, size_of
 from mlperf_suite.judging.judges import Folders, FoundResults, JudgeRequest
-from mlperf_suite.judging.reading import file_names, folders_in, read_json, size_of
+from mlperf_suite.judging.reading import read_json
 from mlperf_suite.judging.verdict_group import VerdictGroup, name_of, refused, verdict_group
 from mlperf_suite.rules import judge
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 from msgspec import Meta, Struct, field
 
 from mlperf_suite import strict_json
-from mlperf_suite.judging.reading import read_yaml
+from mlperf_suite.features.submission_check.tree_files import read_yaml
 from mlperf_suite.untrusted_files import printable
 
 OFFICIAL_CLIENT_SUMMARY, OFFICIAL_CLIENT_ACCURACY = "result_summary.json", "accuracy_results.json"
