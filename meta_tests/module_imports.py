@@ -30,7 +30,7 @@ PLACES = {
     "pyarrow": ("datasets",),
     "yaml": ("judging",),
     "jinja2": ("reports",),
-    "matplotlib": ("features/mmlu", "features/peak_search", "reports"),
+    "matplotlib": ("features/comparing", "features/mmlu", "features/peak_search", "reports"),
     "scipy": ("features/aggregate", "features/replicas", "features/tuning", "results"),
     "tokenizers": ("features/servers", "random_models"),
 }

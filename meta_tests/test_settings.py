@@ -53,6 +53,7 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "logs": ("old/results", Path("old/results"), [" "], ["folder"]),
     "results-dir": ("out", Path("out"), [" "], ["folder"]),
     "keep-all": ("0", False, ["2", "yes"], ["0 or 1"]),
+    "label": ("new kernel", "new kernel", [" ", "a\x1b[2J", "n" * 101], ["at most 100"]),
     "node-name": ("node-7", "node-7", [" ", "a\x1b[2J", "n" * 101], ["at most 100"]),
     "plan": ("true", True, ["maybe"], ["true or false"]),
     "baseline": ("old/run", ["old/run"], [" "], ["folder", "summary.json"]),

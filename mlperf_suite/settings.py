@@ -65,7 +65,7 @@ _OPTION = "option"
 """The metadata key that holds a field's option."""
 _OF_A_MODEL = (("config.json",), ("tokenizer.json", "tokenizer.model", "tokenizer_config.json"))
 """A model folder has one file of each group."""
-_MAX_NODE_NAME_LENGTH = 100
+_MAX_NAME_LENGTH = 100
 
 
 def _alias(model: str) -> str:
@@ -134,10 +134,10 @@ _PERCENT = checked(
 )
 _FOLDER = Values(folder, "must be a folder")
 # results.node_files removes what a file name may not contain.
-_NODE_NAME = checked(
+_NAME = checked(
     str.strip,
-    lambda name: 0 < len(name) <= _MAX_NODE_NAME_LENGTH and name.isprintable(),
-    f"must be a name of at most {_MAX_NODE_NAME_LENGTH} printable characters",
+    lambda name: 0 < len(name) <= _MAX_NAME_LENGTH and name.isprintable(),
+    f"must be a name of at most {_MAX_NAME_LENGTH} printable characters",
 )
 
 option = _declares(OptionSpec)
@@ -288,10 +288,16 @@ class Settings:
     node_name: str | None = option(
         "name of this machine in its results, which `aggregate` uses to identify nodes; also "
         "writes mlperf_datacenter_<node>_<time>.json and summary_<node>_<time>.txt",
-        _NODE_NAME,
+        _NAME,
         identifies=None,
         variable="NODE_NAME",
         legacy_flags=("--node",),
+    )
+    run_name: str | None = option(
+        "name of this session's runs in reports, the index, comparisons and summary.json",
+        _NAME,
+        name="label",
+        identifies=None,
     )
     plan: bool = _switch(
         "print the steps of the session with their estimated times and the placement of "

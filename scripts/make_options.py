@@ -34,7 +34,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "MMLU": (),
     "Profiling": (),
     "Energy and cost": (),
-    "Results": ("results-dir", "keep-all", "node-name"),
+    "Results": ("results-dir", "keep-all", "label", "node-name"),
 }
 REST = "Others"
 NOTES = {

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from meta_tests.made_nodes import ROWS, MadeNode, make_nodes
 from meta_tests.reports.hostile_runs import TEXT, UNPRINTABLE, check_texts, poison_file, poisoned
-from meta_tests.reports.kept_run import KEPT_RUN, write_kept
+from meta_tests.reports.kept_run import KEPT_RUN, change_summary, write_kept
 from meta_tests.reports.outputs import page_tags, terminal_text
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.rounds import ROUNDS
@@ -40,6 +40,7 @@ def poisoned_run(folder: Path) -> str:
 def test_whatever_a_folder_says_is_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of each renderer, once, with everything that a text may do."""
     runs = [poisoned_run(tmp_path / f"20261120-06562{n}-llama3.1-8b-server") for n in range(2)]
+    change_summary(Path(runs[0]), meta={"run_name": TEXT})
     assert main(["report", runs[0]]) == 0
     outputs = ("--plot", str(tmp_path / "a.svg"), "--html", str(tmp_path / "a.html"))
     assert main(["compare", *runs, *outputs, "--gate"]) == 1
