@@ -132,7 +132,7 @@ _PERCENT = checked(
     lambda share: 0 <= share < 1,
     "must be a number from 0 to below 100",
 )
-_FOLDER = Values(folder, "must be a folder")
+_FOLDER, _FILE = Values(folder, "must be a folder"), Values(folder, "must be a file")
 # results.node_files removes what a file name may not contain.
 _NAME = checked(
     str.strip,
@@ -277,6 +277,18 @@ class Settings:
         "smoke results fail the official rules unless --profile smoke is given",
         _FOLDER,
         identifies=None,
+    )
+    logs_html: Path | None = option(
+        "with --logs, also write a page to forward: figures, failures and every verdict",
+        _FILE,
+        identifies=None,
+        only_with=("logs",),
+    )
+    logs_csv: Path | None = option(
+        "with --logs, also write a row for each result: its verdicts, figures and scores",
+        _FILE,
+        identifies=None,
+        only_with=("logs",),
     )
     results_dir: Path = option("directory for results", _FOLDER, "results", identifies=None)
     keep_all: bool = option(
@@ -446,7 +458,7 @@ class Settings:
             if name in self.feature_options
             else getattr(self, name)
             for name, spec in OPTION_OF_FIELD.items()
-            if name not in ("logs", "plan") and spec.engine in (None, self.engine_kind)
+            if name not in _OF_NO_RUN and spec.engine in (None, self.engine_kind)
         }
         content |= {
             "round": self.round.name,
@@ -464,6 +476,8 @@ class Settings:
         return content
 
 
+_OF_NO_RUN = ("logs", "logs_html", "logs_csv", "plan")
+"""The settings of sessions that run nothing."""
 _NAMES_OF_MODELS = ("model", "served_model_name")
 _IN_EVERY_RESULT = {
     *(*PROFILES, *CATEGORIES, *SCENARIOS, *BENCHMARKS, *MODEL_ALIASES, *MODEL_ALIASES.values()),

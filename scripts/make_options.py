@@ -17,6 +17,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "options.md"
 SECTIONS: dict[str, tuple[str, ...]] = {
     "What runs": (
         *("profile", "round", "benchmark", "category", "scenario", "mode", "plan", "logs"),
+        *("logs-html", "logs-csv"),
         "repeat",
     ),
     "Model, data and scores": (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from argparse import ArgumentParser, Namespace
+from functools import partial
 from pathlib import Path
 
 from mlperf_suite.commands import Subcommand, check_output, say
@@ -74,13 +75,13 @@ def _run(arguments: Namespace) -> int:
     say(markdown_text(sections, terminal=columns if sys.stdout.isatty() else _COLUMNS))
     plot_comparison(runs, arguments.plot)
     say(f"plot: {arguments.plot}")
-    for what, path, content in (
-        ("page", arguments.html, lambda: html_page(sections)),
-        ("table", arguments.csv, lambda: comparison_csv(comparison)),
-        ("data", arguments.json, lambda: comparison_json(comparison)),
+    for what, path, written in (
+        ("page", arguments.html, partial(html_page, sections)),
+        ("table", arguments.csv, partial(comparison_csv, comparison)),
+        ("data", arguments.json, partial(comparison_json, comparison)),
     ):
         if path:
-            write_whole(path, content())
+            write_whole(path, written())
             say(f"{what}: {path}")
     if not arguments.gate:
         return 0

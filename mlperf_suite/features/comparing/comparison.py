@@ -130,14 +130,16 @@ def comparison_sections(comparison: Comparison) -> list[Section]:
 def _every_run(runs: Sequence[BaselineRun]) -> list[Block]:
     """Each run with the number that its columns have."""
     evidence = [line for run in runs[1:] for line in _sample_differences(runs[0], run)]
-    samples = [Paragraph(_OTHER_SAMPLES, style="bad"), Points(evidence)] if evidence else []
+    blocks: list[Block] = []
+    if evidence:
+        blocks = [Paragraph(_OTHER_SAMPLES, style="bad"), Points(evidence)]
     rows = [
         (str(number), _long_name(run), run.summary.meta.title, _status(run))
         for number, run in enumerate(runs, 1)
     ]
     table = Table(columns(["run", "name", "measured", "status"]), rows, style="wide")
     why = [f"{run.name}: {reason}" for run in runs if (reason := run.summary.meta.reason)]
-    return [*samples, table, *([Points(why)] if why else [])]
+    return [*blocks, table, *([Points(why)] if why else [])]
 
 
 def _long_name(run: BaselineRun) -> str:
@@ -175,14 +177,11 @@ def _setting_differences(first: BaselineRun, run: BaselineRun) -> list[Differenc
         replace(difference, name=_setting_name(difference.name))
         for difference in differences(first.identity, run.identity, known_to_both=not both)
     ]
-    repeats = [len(r.summary.run.performance.repeats) + 1 for r in (first, run) if _has_speed(r)]
+    performances = [side.summary.run.performance for side in (first, run)]
+    repeats = [str(len(of.repeats) + 1) for of in performances if of]
     if len(set(repeats)) > 1:
-        rows.append(Difference("--repeat", *map(str, repeats)))
+        rows.append(Difference("--repeat", *repeats))
     return rows
-
-
-def _has_speed(run: BaselineRun) -> bool:
-    return run.summary.run.has("performance")
 
 
 def _setting_name(fact: str) -> str:

@@ -40,7 +40,7 @@ def comparison_json(comparison: Comparison) -> str:
 
 
 def _run(run: BaselineRun) -> dict[str, Any]:
-    return {"name": run.name, "path": run.label} | to_json(run.summary.meta)
+    return {"name": run.name, "path": run.label, **to_json(run.summary.meta)}
 
 
 def _candidate(candidate: Candidate) -> dict[str, Any]:
