@@ -55,6 +55,7 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "logs-csv": ("a.csv", Path("a.csv"), [" "], ["file"]),
     "results-dir": ("out", Path("out"), [" "], ["folder"]),
     "keep-all": ("0", False, ["2", "yes"], ["0 or 1"]),
+    "server-note": ("gpus=8 x H100", {"gpus": "8 x H100"}, ["gpus", "=8", "a=\x1b"], ["KEY=VALUE"]),
     "label": ("new kernel", "new kernel", [" ", "a\x1b[2J", "n" * 101], ["at most 100"]),
     "node-name": ("node-7", "node-7", [" ", "a\x1b[2J", "n" * 101], ["at most 100"]),
     "plan": ("true", True, ["maybe"], ["true or false"]),
@@ -106,6 +107,7 @@ ATTRIBUTES = {
     "endpoint": "endpoints",
     "endpoint-header": "endpoint_headers",
     "label": "run_name",
+    "server-note": "server_notes",
 }
 TABLES = ("engine-arg", "endpoint-header")
 OF_REPLICAS = {name for name, spec in SPECS.items() if "replicas" in spec.only_with}

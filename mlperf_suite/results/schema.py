@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from mlperf_suite.assets import EMBEDDED_MODEL
-from mlperf_suite.engines.protocol import RemoteRun
+from mlperf_suite.engines.protocol import SERVER_SETTINGS, RemoteRun
 from mlperf_suite.feature import features
 from mlperf_suite.loadgen.timeline import EngineLoad
 from mlperf_suite.results.typed_json import read, to_json, written_fields
@@ -606,6 +606,12 @@ class EngineFacts:
     stand_in: bool = False
     max_model_len: int | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def server_settings(self) -> dict[str, Any]:
+        """What servers say of theirs; empty for an engine in the suite's own process."""
+        reported = self.settings.get(SERVER_SETTINGS)
+        return reported if isinstance(reported, dict) else {}
 
     @property
     def machines(self) -> list[dict[str, Any]]:

@@ -145,7 +145,10 @@ def test_what_differs_stands_first_on_a_screen_of_100_columns(
 ) -> None:
     """Also where threads ran, which the gate does not ask for, and a long setting where it
     differs."""
-    cores = {"omp_threads_bind": "0"}, {"omp_threads_bind": "0,1"}
+    cores = (
+        {"omp_threads_bind": "0", "server_settings": {"dtype": "bf16"}},
+        {"omp_threads_bind": "0,1", "server_settings": {"dtype": "fp8", "kernel": "new"}},
+    )
     prompts = f"{'A long beginning ' * 9}one{' with its end' * 9}", f"{'A long beginning ' * 9}two"
     for run, bind, prompt in zip(pair, cores, prompts, strict=True):
         settings = {"precision": "auto", "prompt": prompt, "max_regression": len(prompt)}
@@ -155,6 +158,8 @@ def test_what_differs_stands_first_on_a_screen_of_100_columns(
     _, text, _ = compare(*pair, "--csv", files[0], "--json", files[1])
     rows = rows_of(text)
     assert rows["engine: omp_threads_bind"] == ["0", "0,1"]
+    assert rows["server: dtype"] == ["bf16", "fp8"]
+    assert rows["server: kernel"] == ["not known", "new"]
     assert rows["--repeat"] == ["1", "2"] and "--max-regression" not in rows
     assert [cell[:12] for cell in rows["prompt"]] == ["…ginning one", "…ginning two"]
     assert text.index("omp\\_threads") < text.index("Result:") < text.index("tokens/s")

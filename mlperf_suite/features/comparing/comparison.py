@@ -40,7 +40,7 @@ from mlperf_suite.results.baseline import (
     differences_of_features,
     load_differences,
 )
-from mlperf_suite.results.comparability import SAMPLE_FACTS, Difference, differences
+from mlperf_suite.results.comparability import SAMPLE_FACTS, Difference, differences, value_text
 from mlperf_suite.results.regression import (
     Metric,
     figures_missing,
@@ -177,6 +177,7 @@ def _setting_differences(first: BaselineRun, run: BaselineRun) -> list[Differenc
         replace(difference, name=_setting_name(difference.name))
         for difference in differences(first.identity, run.identity, known_to_both=not both)
     ]
+    rows += _only_of_one(first, run)
     performances = [side.summary.run.performance for side in (first, run)]
     repeats = [str(len(of.repeats) + 1) for of in performances if of]
     if len(set(repeats)) > 1:
@@ -184,12 +185,27 @@ def _setting_differences(first: BaselineRun, run: BaselineRun) -> list[Differenc
     return rows
 
 
+def _only_of_one(first: BaselineRun, run: BaselineRun) -> list[Difference]:
+    """What the server of one of two runs reports, or its user says, and not the other's."""
+    engines = (side.config.engine if side.config else None for side in (first, run))
+    before, after = (engine.server_settings if engine else {} for engine in engines)
+    names = [name for name in before | after if (name in before) != (name in after)]
+    return [
+        Difference(
+            f"server: {in_words(name)}",
+            *(value_text(of[name]) if name in of else "not known" for of in (before, after)),
+        )
+        for name in names
+    ]
+
+
 def _setting_name(fact: str) -> str:
     """A fact's name as the user writes it: an option, or what the engine calls it."""
     option = OPTION_OF_FIELD.get(fact.removeprefix("setting "))
     if option and fact.startswith("setting "):
         return option.flag
-    return fact.replace("the engine's ", "engine: ").replace("setting ", "")
+    words = fact.replace("the engine's ", "engine: ").replace("the server's ", "server: ")
+    return words.removeprefix("setting ")
 
 
 def _differing_parts(first: str, second: str) -> tuple[str, str]:

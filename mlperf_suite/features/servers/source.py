@@ -70,4 +70,5 @@ def endpoint_config(inputs: Inputs, log_file: Path | None = None) -> EndpointCon
         silence_s=settings.engine_silence,
         log_file=log_file,
         chat=bool(inputs.media),
+        notes=options["server_notes"],
     )
