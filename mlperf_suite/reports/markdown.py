@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 
@@ -20,6 +21,7 @@ from mlperf_suite.reports.sections import (
 )
 from mlperf_suite.untrusted_files import printable
 
+_IN_A_WORD = re.compile(r"(?<=[A-Za-z0-9])\\_(?=[A-Za-z0-9])")
 _MIN_CELL = 8
 """The width in characters down to which cells are cut for a terminal."""
 
@@ -101,14 +103,19 @@ def _folded(text: str, terminal: int | None, indent: str = "") -> str:
         return text
     fold = textwrap.TextWrapper(terminal, subsequent_indent=indent, break_long_words=False)
     fold.break_on_hyphens = False
-    return fold.fill(text)
+    return fold.fill(_IN_A_WORD.sub("_", text))
+
+
+def _shown(text: str) -> str:
+    """Escaped but for underscores in a name, which Markdown takes as they are."""
+    return _IN_A_WORD.sub("_", escaped(text))
 
 
 def _aligned(table: Table, terminal: int) -> str:
     """A table whose columns stand below each other, the widest cut until all fit."""
     texts = [[column.name for column in table.columns]]
     texts += [[c if isinstance(c, str) else c.text for c in row] for row in table.rows]
-    widths = [max(len(escaped(row[n])) for row in texts) for n in range(len(table.columns))]
+    widths = [max(len(_shown(row[n])) for row in texts) for n in range(len(table.columns))]
     while sum(widths) + 3 * len(widths) + 1 > terminal and max(widths) > _MIN_CELL:
         widths[widths.index(max(widths))] -= 1
     kinds = [">" if column.kind == "number" else "<" for column in table.columns]
@@ -128,7 +135,7 @@ def _cut(text: str, width: int) -> str:
     for length in range(width, 0, -1):
         tail = (length - 1) // 2
         ends = f"{text[: length - 1 - tail]}…{text[len(text) - tail :]}"
-        shown = escaped(text if len(text) <= length else ends)
+        shown = _shown(text if len(text) <= length else ends)
         if len(shown) <= width:
             return shown
     return ""

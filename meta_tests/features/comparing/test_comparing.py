@@ -162,7 +162,7 @@ def test_what_differs_stands_first_on_a_screen_of_100_columns(
     assert rows["server: kernel"] == ["not known", "new"]
     assert rows["--repeat"] == ["1", "2"] and "--max-regression" not in rows
     assert [cell[:12] for cell in rows["prompt"]] == ["…ginning one", "…ginning two"]
-    assert text.index("omp\\_threads") < text.index("Result:") < text.index("tokens/s")
+    assert text.index("omp_threads") < text.index("Result:") < text.index("tokens/s")
     assert max(len(line) for line in text.splitlines() if str(tmp_path) not in line) <= 100
     lines = list(csv.DictReader(files[0].read_text().splitlines()))
     content = json.loads(files[1].read_text())

@@ -118,9 +118,9 @@ def scaling_lines(summary: Summary) -> list[str]:
     if scaling is None:
         return []
     is_repeated = scaling.pairs > 1
-    ends = (scaling.low, scaling.high) if is_repeated else (None, None)
+    low, high = (scaling.low, scaling.high) if is_repeated else (None, None)
     source = f"from {scaling.pairs} pairs" if is_repeated else "since it was measured once"
-    words = efficiency_words(scaling.efficiency, *ends, source)
+    words = efficiency_words(scaling.efficiency, low, high, source)
     return [
         f"scaling: {scaling.all_tokens_per_sec:,.2f} tokens/s of {scaling.replicas} replicas ÷ "
         f"{scaling.replicas} x {scaling.one_tokens_per_sec:,.2f} of one = {words}"
