@@ -281,13 +281,10 @@ def _loss(line: str, run: str) -> str:
 
 
 def _unseen(lines: Sequence[str]) -> list[str]:
-    """The metrics of which a comparison cannot tell: its first table has a header, the baseline's
-    row and the run's."""
+    """The metrics of which a comparison cannot tell: rows that begin with them and end with
+    that."""
     rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
-    if len(rows) < 3:
-        return []
-    cells = zip(rows[0], rows[2], strict=False)
-    return [label.split(",")[0] for label, cell in cells if cell.endswith("cannot tell")]
+    return [row[0].split(",")[0].strip() for row in rows if row[-1] == "cannot tell"]
 
 
 def _warn(note: str) -> None:

@@ -31,7 +31,7 @@ PLACES = {
     "pyarrow": ("datasets",),
     "yaml": ("features/submission_check",),
     "jinja2": ("reports",),
-    "matplotlib": ("features/mmlu", "features/peak_search", "reports"),
+    "matplotlib": ("features/comparing", "features/mmlu", "features/peak_search", "reports"),
     "scipy": ("features/aggregate", "features/replicas", "features/tuning", "results"),
     "tokenizers": ("features/servers", "random_models"),
 }

@@ -146,10 +146,11 @@ def test_the_table_begins_with_what_was_measured_and_lost(
     monkeypatch.setattr(importlib.metadata, "version", lambda _: "1+slow")
     run = "20270101-000000-run"
     lines = [
-        "| run | tokens/s | QPS, queries/s | TTFT p99 |",
-        "|---|---:|---:|---:|",
-        "| one | 100 | 2 | 900 |",
-        f"| {run} | 91, -9.0% regressed | 2, -1.0% cannot tell | 950.0 ms, +5.6% cannot tell |",
+        "| metric         | run 1 | run 2 | change (interval) | verdict     |",
+        "|----------------|------:|------:|-------------------|-------------|",
+        "| tokens/s       |   100 |    91 | -9.0%             | regressed   |",
+        "| QPS, queries/s |     2 |     2 | -1.0%             | cannot tell |",
+        "| TTFT p99       |   900 | 950.0 | +5.6%             | cannot tell |",
         "",
         f"plot: {job.out / 'offline-pinned.png'}",
         f"gate: {run}: tokens_per_sec: -9.0%, baseline 100, candidate 91 tokens/s",

@@ -51,8 +51,12 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "warmup": ("0", 0, ["-1", "some", "1.5"], ["whole number from 0", "auto"]),
     "dataset": ("cnn_eval.json", "cnn_eval.json", [" "], ["name", "file", "folder"]),
     "logs": ("old/results", Path("old/results"), [" "], ["folder"]),
+    "logs-html": ("a.html", Path("a.html"), [" "], ["file"]),
+    "logs-csv": ("a.csv", Path("a.csv"), [" "], ["file"]),
     "results-dir": ("out", Path("out"), [" "], ["folder"]),
     "keep-all": ("0", False, ["2", "yes"], ["0 or 1"]),
+    "server-note": ("gpus=8 x H100", {"gpus": "8 x H100"}, ["gpus", "=8", "a=\x1b"], ["KEY=VALUE"]),
+    "label": ("new kernel", "new kernel", [" ", "a\x1b[2J", "n" * 101], ["at most 100"]),
     "node-name": ("node-7", "node-7", [" ", "a\x1b[2J", "n" * 101], ["at most 100"]),
     "plan": ("true", True, ["maybe"], ["true or false"]),
     "baseline": ("old/run", ["old/run"], [" "], ["folder", "summary.json"]),
@@ -102,6 +106,8 @@ ATTRIBUTES = {
     "engine-arg": "engine_args",
     "endpoint": "endpoints",
     "endpoint-header": "endpoint_headers",
+    "label": "run_name",
+    "server-note": "server_notes",
 }
 TABLES = ("engine-arg", "endpoint-header")
 OF_REPLICAS = {name for name, spec in SPECS.items() if "replicas" in spec.only_with}
@@ -127,6 +133,7 @@ def given_as(name: str, text: str) -> dict[str, Any]:
     spec = SPECS[name]
     required_options: dict[str, Any] = {"endpoint": [URL]} if name in OF_ENDPOINT else {}
     required_options |= {"replicas": "auto"} if name in OF_REPLICAS else {}
+    required_options |= {"logs": "old"} if "logs" in spec.only_with else {}
     return {**required_options, spec.dest: [text] if spec.repeatable else text}
 
 
@@ -444,7 +451,7 @@ def test_the_settings_as_json_name_every_setting_as_used(engine: str) -> None:
         "endpoint-ca": __file__,
         "endpoint-header": ["X-Team"],
     }
-    for name in cases.keys() - {"logs", "plan"}:
+    for name in cases.keys() - {"logs", "logs-html", "logs-csv", "plan"}:
         value = other_words.get(name, cases[name][1])
         assert as_json[ATTRIBUTES.get(name, SPECS[name].dest)] == value
     left_out = CASES.keys() - cases.keys()

@@ -65,7 +65,7 @@ _OPTION = "option"
 """The metadata key that holds a field's option."""
 _OF_A_MODEL = (("config.json",), ("tokenizer.json", "tokenizer.model", "tokenizer_config.json"))
 """A model folder has one file of each group."""
-_MAX_NODE_NAME_LENGTH = 100
+_MAX_NAME_LENGTH = 100
 
 
 def _alias(model: str) -> str:
@@ -132,12 +132,12 @@ _PERCENT = checked(
     lambda share: 0 <= share < 1,
     "must be a number from 0 to below 100",
 )
-_FOLDER = Values(folder, "must be a folder")
+_FOLDER, _FILE = Values(folder, "must be a folder"), Values(folder, "must be a file")
 # results.node_files removes what a file name may not contain.
-_NODE_NAME = checked(
+_NAME = checked(
     str.strip,
-    lambda name: 0 < len(name) <= _MAX_NODE_NAME_LENGTH and name.isprintable(),
-    f"must be a name of at most {_MAX_NODE_NAME_LENGTH} printable characters",
+    lambda name: 0 < len(name) <= _MAX_NAME_LENGTH and name.isprintable(),
+    f"must be a name of at most {_MAX_NAME_LENGTH} printable characters",
 )
 
 option = _declares(OptionSpec)
@@ -278,6 +278,18 @@ class Settings:
         _FOLDER,
         identifies=None,
     )
+    logs_html: Path | None = option(
+        "with --logs, also write a page to forward: figures, failures and every verdict",
+        _FILE,
+        identifies=None,
+        only_with=("logs",),
+    )
+    logs_csv: Path | None = option(
+        "with --logs, also write a row for each result: its verdicts, figures and scores",
+        _FILE,
+        identifies=None,
+        only_with=("logs",),
+    )
     results_dir: Path = option("directory for results", _FOLDER, "results", identifies=None)
     keep_all: bool = option(
         "1 keeps every run, 0 deletes older runs of the same kind",
@@ -288,10 +300,16 @@ class Settings:
     node_name: str | None = option(
         "name of this machine in its results, which `aggregate` uses to identify nodes; also "
         "writes mlperf_datacenter_<node>_<time>.json and summary_<node>_<time>.txt",
-        _NODE_NAME,
+        _NAME,
         identifies=None,
         variable="NODE_NAME",
         legacy_flags=("--node",),
+    )
+    run_name: str | None = option(
+        "name of this session's runs in reports, the index, comparisons and summary.json",
+        _NAME,
+        name="label",
+        identifies=None,
     )
     plan: bool = _switch(
         "print the steps of the session with their estimated times and the placement of "
@@ -440,7 +458,7 @@ class Settings:
             if name in self.feature_options
             else getattr(self, name)
             for name, spec in OPTION_OF_FIELD.items()
-            if name not in ("logs", "plan") and spec.engine in (None, self.engine_kind)
+            if name not in _OF_NO_RUN and spec.engine in (None, self.engine_kind)
         }
         content |= {
             "round": self.round.name,
@@ -458,6 +476,8 @@ class Settings:
         return content
 
 
+_OF_NO_RUN = ("logs", "logs_html", "logs_csv", "plan")
+"""The settings of sessions that run nothing."""
 _NAMES_OF_MODELS = ("model", "served_model_name")
 _IN_EVERY_RESULT = {
     *(*PROFILES, *CATEGORIES, *SCENARIOS, *BENCHMARKS, *MODEL_ALIASES, *MODEL_ALIASES.values()),

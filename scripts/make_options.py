@@ -17,6 +17,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "options.md"
 SECTIONS: dict[str, tuple[str, ...]] = {
     "What runs": (
         *("profile", "round", "benchmark", "category", "scenario", "mode", "plan", "logs"),
+        *("logs-html", "logs-csv"),
         "repeat",
     ),
     "Model, data and scores": (
@@ -35,7 +36,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Profiling": (),
     "Energy and cost": (),
     "Tracking": (),
-    "Results": ("results-dir", "keep-all", "node-name"),
+    "Results": ("results-dir", "keep-all", "label", "node-name"),
 }
 REST = "Others"
 NOTES = {

@@ -28,8 +28,9 @@ from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, Remote
 from mlperf_suite.features.endpoints.curve.curve_figures import CurveFigures, CurvePoint
 from mlperf_suite.judging.verdict_group import VerdictGroup
 from mlperf_suite.loadgen.timeline import TIMELINE_JSON
+from mlperf_suite.reports.judged_report import judged_view
 from mlperf_suite.reports.sections import Block, Column, Paragraph, Table
-from mlperf_suite.reports.terminal import judged_table, terminal_view
+from mlperf_suite.reports.terminal import terminal_view
 from mlperf_suite.reports.writing import write_index
 from mlperf_suite.results.run_folder import CHECKSUMS_JSON, SUMMARY_JSON
 from mlperf_suite.results.schema import Summary
@@ -85,7 +86,7 @@ def closing_text(folder: Path) -> Told:
     blocks: list[Block] = [Paragraph(TEXT, lead=TEXT, status=TEXT), table]
     console = Console(file=screen, width=80)
     console.print(terminal_view(blocks))
-    console.print(judged_table([VerdictGroup(TEXT, ROUNDS["v6.1"], None, None, (), ())]))
+    console.print(judged_view([VerdictGroup(TEXT, ROUNDS["v6.1"], None, None, (), ())], Path(TEXT)))
     assert screen.getvalue().count("title") == 5
     return [terminal_text(Summary.read(content)), screen.getvalue()]
 

@@ -9,7 +9,8 @@ import pytest
 from meta_tests.reports.kept_run import write_kept
 from meta_tests.reports.undrawn import draw_nothing
 from mlperf_suite.__main__ import main
-from mlperf_suite.reports import comparison, sections
+from mlperf_suite.features.comparing import comparison
+from mlperf_suite.reports import sections
 
 
 @pytest.fixture

@@ -101,9 +101,11 @@ def test_a_regression_is_the_first_line() -> None:
     changes = (
         ChangeFigures("a", "TTFT p99", outcome="unchanged", words="+0.1% (-1.0% to +1.2%)"),
         ChangeFigures("b", "tokens/s", outcome="regressed", words="-35.2% (-37.0% to -33.1%)"),
+        ChangeFigures("c", "QPS", words="+3.0% (too noisy to say)"),
     )
     regression = RegressionFigures("last-good", metrics=changes)
     summary = Summary(meta=META, verdicts=(verdict("min_duration", "passed"),))
-    first, second, *_ = closing_lines(replace(summary, regression=regression), Path("run"))
+    first, second, *rest = closing_lines(replace(summary, regression=regression), Path("run"))
+    assert "More repeats (--repeat 5)" in " ".join(line.text for line in rest)
     assert first.text == ("REGRESSED against the baseline: tokens/s -35.2% (-37.0% to -33.1%)")
     assert (first.style, second.text[-11:]) == ("bad", "none failed")

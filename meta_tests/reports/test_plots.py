@@ -12,8 +12,8 @@ from meta_tests.reports.kept_run import a_timeline, change_summary, results_of
 from meta_tests.reports.undrawn import PNG
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.features.comparing.comparison import PLOT_FORMATS
 from mlperf_suite.loadgen.timeline import EngineLoad, Timeline
-from mlperf_suite.reports.comparison import PLOT_FORMATS
 from mlperf_suite.reports.plots import plots_of
 from mlperf_suite.reports.writing import write_reports
 from mlperf_suite.results.schema import PerformanceFigures

@@ -15,13 +15,15 @@ from rich.console import Console
 
 from meta_tests.made_nodes import ROWS, MadeNode, make_nodes
 from meta_tests.reports.hostile_runs import TEXT, UNPRINTABLE, check_texts, poison_file, poisoned
-from meta_tests.reports.kept_run import KEPT_RUN, write_kept
+from meta_tests.reports.kept_run import KEPT_RUN, change_summary, write_kept
 from meta_tests.reports.outputs import page_tags, terminal_text
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.judging.verdict_group import VerdictGroup
+from mlperf_suite.judging.verdict_group import JudgedFigures, VerdictGroup
+from mlperf_suite.reports.html import html_page
+from mlperf_suite.reports.judged_report import judged_csv, judged_sections, judged_view
 from mlperf_suite.reports.sections import Block, Column, Paragraph, Table
-from mlperf_suite.reports.terminal import judged_table, terminal_view
+from mlperf_suite.reports.terminal import terminal_view
 from mlperf_suite.reports.writing import write_index, write_reports
 from mlperf_suite.results.baseline import answer_scores
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_summary
@@ -40,6 +42,7 @@ def poisoned_run(folder: Path) -> str:
 def test_whatever_a_folder_says_is_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of each renderer, once, with everything that a text may do."""
     runs = [poisoned_run(tmp_path / f"20261120-06562{n}-llama3.1-8b-server") for n in range(2)]
+    change_summary(Path(runs[0]), meta={"run_name": TEXT})
     assert main(["report", runs[0]]) == 0
     outputs = ("--plot", str(tmp_path / "a.svg"), "--html", str(tmp_path / "a.html"))
     assert main(["compare", *runs, *outputs, "--gate"]) == 1
@@ -73,9 +76,14 @@ def test_a_terminal_shows_text_alone() -> None:
     console.print(terminal_view(blocks))
     unjudged = Verdict("hash", "not judged", "nothing", "a hash", f"no file {TEXT}")
     verdicts = (Verdict("min_duration", "failed", "10 s", "600 s"), unjudged)
-    group = VerdictGroup(TEXT, ROUNDS["v6.1"], None, None, verdicts, ("performance", "accuracy"))
-    console.print(judged_table([group]))
-    assert screen.getvalue().count("title") == 6
+    modes = ("performance", "accuracy")
+    figures = JudgedFigures(scores={TEXT: 1.0})
+    group = VerdictGroup(TEXT, ROUNDS["v6.1"], None, None, verdicts, modes, figures)
+    console.print(judged_view([group], Path(TEXT)))
+    assert screen.getvalue().count("title") == 10
+    page = html_page(judged_sections([group], Path(TEXT)))
+    assert page_tags(page) & {"script", "img"} == set()
+    assert not UNPRINTABLE.search(judged_csv([group])) and judged_csv([group]).count("title") == 2
     assert "min_duration: " in screen.getvalue()
     assert "not judged: no file " in screen.getvalue()
     for shown in (terminal_text(Summary.read(content)), screen.getvalue()):

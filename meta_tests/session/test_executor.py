@@ -365,8 +365,13 @@ def test_a_dead_repeat_leaves_others(make: Make, short: None, monkeypatch: Monke
 
 
 def test_a_named_node_leaves_its_files_whatever_became_of_its_runs(make: Make) -> None:
-    session = make(ACCURACY, PERFORMANCE, dies_in=str(ACCURACY), node_name="node-7")
+    """Under the name of the runs, which the index has too."""
+    names = {"node_name": "node-7", "label": "new kernel"}
+    session = make(ACCURACY, PERFORMANCE, dies_in=str(ACCURACY), **names)
     assert not session.suite.make(PERFORMANCE).ok
+    index = (session.suite.settings.results_dir / "index.md").read_text()
+    for text in (session.summary(PERFORMANCE).measured, index.replace("| ", "\n")):
+        assert any(line.startswith("new kernel: ") for line in text.splitlines())
     for _ in range(2):
         session.suite.close()
         content, text = session.recorder.node_files

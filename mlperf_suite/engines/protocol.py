@@ -78,8 +78,12 @@ QUANTIZATION = "quantization"
 MEDIA_CHANGES = ("mm_processor_kwargs", "media_io_kwargs")
 """vLLM's arguments with which a picture gets other tokens than the model's files say, such as a
 limit of its pixels: MLPerf forbids them (multimodal/qwen3-vl/README.md, Constraints)."""
+SERVER_SETTINGS = "server_settings"
+"""A setting with those that servers report of themselves, and what the user says of them."""
 INCIDENTAL_SETTINGS = frozenset(
     {
+        # Facts of their own, since not every server reports them.
+        SERVER_SETTINGS,
         *("load_s", "dtype_why", "tensor_parallel_why", "tokens_why", "profiler"),
         *("addresses_why", "gpus_used"),
         # Whether one was sent, which is there for other servers too: API_KEY is a variable.

@@ -30,6 +30,7 @@ from mlperf_suite.judging.judges import Folders, JudgeRequest, folders_below, ju
 from mlperf_suite.judging.reading import read_not_judged, read_scores, read_text
 from mlperf_suite.judging.verdict_group import (
     VerdictGroup,
+    judged_figures,
     name_of,
     refused,
     round_of,
@@ -263,8 +264,10 @@ def _judge_loose_run(
         verdicts += judge(KeptRunFacts(run.changed, _contradicted(root, run)))
     if run.meta.profile == "smoke" and not review.smoke:
         verdicts = [_with_hint(v) if v.status == "failed" else v for v in verdicts]
+    detail = run.logs.detail if run.mode == "performance" else None
+    figures = judged_figures(facts.scenario, detail, facts.scores)
     groups = [(run.mode, verdicts)]
-    return verdict_group(run.name, facts.round, groups, facts.benchmark, facts.scenario)
+    return verdict_group(run.name, facts.round, groups, facts.benchmark, facts.scenario, figures)
 
 
 def _with_hint(verdict: Verdict) -> Verdict:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from mlperf_suite.benchmarks.definition import Benchmark, Category, Scenario
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round, round_of_seeds
 from mlperf_suite.loadgen.logs import DetailLog
+from mlperf_suite.results.performance_figures import performance_figures
+from mlperf_suite.results.schema import RepeatFigures
 from mlperf_suite.rules.benchmark_rules import BenchmarkFacts, benchmark_known
 from mlperf_suite.rules.registry import rule_named, rule_of
 from mlperf_suite.rules.verdict import Verdict
@@ -15,11 +17,28 @@ from mlperf_suite.untrusted_files import printable
 
 
 @dataclass(frozen=True, slots=True)
+class JudgedFigures:
+    """What a judged result measured. `performance`: without its figures if it has no such run.
+    `scores`: by name, in the unit of its accuracy.txt, shares in percent."""
+
+    performance: RepeatFigures = field(default_factory=RepeatFigures)
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+
+def judged_figures(
+    scenario: Scenario, detail: DetailLog | None, scores: Mapping[str, float] | None
+) -> JudgedFigures:
+    """The figures of a result of LoadGen. `detail`: None without a performance run."""
+    performance = performance_figures(scenario, detail, 0.0, 0) if detail else RepeatFigures()
+    return JudgedFigures(performance, scores or {})
+
+
+@dataclass(frozen=True, slots=True)
 class VerdictGroup:
     """Verdicts that belong together.
 
     `benchmark` and `scenario` are None if they are unknown or the verdicts span several. `modes`
-    names the run that each verdict is about, "" for none.
+    names the run that each verdict is about, "" for none. `figures`: None if it is no result.
     """
 
     name: str
@@ -28,6 +47,7 @@ class VerdictGroup:
     scenario: str | None
     verdicts: tuple[Verdict, ...]
     modes: tuple[str, ...]
+    figures: JudgedFigures | None = None
 
     @property
     def category(self) -> Category | None:
@@ -70,13 +90,13 @@ def verdict_group(
     groups: Iterable[tuple[str, list[Verdict]]],
     benchmark: Benchmark | None = None,
     scenario: Scenario | None = None,
+    figures: JudgedFigures | None = None,
 ) -> VerdictGroup:
     """Collect verdicts; `groups` has them by the mode of their run, "" for none."""
     flat = [(mode, verdict) for mode, verdicts in groups for verdict in verdicts]
     modes, verdicts = tuple(mode for mode, _ in flat), tuple(v for _, v in flat)
-    return VerdictGroup(
-        name, round_, benchmark, scenario.name if scenario else None, verdicts, modes
-    )
+    of_scenario = scenario.name if scenario else None
+    return VerdictGroup(name, round_, benchmark, of_scenario, verdicts, modes, figures)
 
 
 def refused(name: str, description: str, round_: Round | None, why_not: str = "") -> VerdictGroup:

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 _BENCHMARK_COLUMNS = ("mean", "stddev", "ops", "rounds")
 """The columns of pytest-benchmark's table; all of them would need more than 80 columns."""
-_META = ("benchmark", "category", "scenario", "model", "dataset", "round", "profile", "label")
+_META = (
+    *("run_name", "benchmark", "category", "scenario", "model", "dataset"),
+    *("round", "profile", "label"),
+)
 _VERSIONS = ("vllm_version", "loadgen_version", "torch_version", "python_version", "cpu", "gpus")
 _RATES = ("tokens_per_sec", "samples_per_sec", "qps", "duration_s", "total_new_tokens")
 _TIMES = ("latency_ms", "ttft_ms", "tpot_ms")

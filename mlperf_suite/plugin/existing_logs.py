@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mlperf_suite.commands import check_output
 from mlperf_suite.errors import UsageError
 from mlperf_suite.judging.verdict_group import VerdictGroup
 from mlperf_suite.plugin.options import settings_of
@@ -17,6 +18,8 @@ from mlperf_suite.untrusted_files import printable
 
 _JUDGED = pytest.StashKey[list[VerdictGroup] | None]()
 _FIXTURE = "log_verdict"
+_NO_LIST_ASKED_FOR = ("fE", "a")
+"""The values of -r where nobody gives it: pytest's, and that of pytest.ini."""
 
 
 def judged_of(config: pytest.Config) -> list[VerdictGroup] | None:
@@ -42,6 +45,8 @@ def _judge(settings: Settings, folder: Path) -> list[VerdictGroup]:
 
     if settings.baselines:
         raise UsageError("--baseline: cannot be combined with --logs, which makes no runs")
+    check_output("--logs-html", settings.logs_html)
+    check_output("--logs-csv", settings.logs_csv)
     if not folder.is_dir():
         raise UsageError(f"--logs {folder}: no such folder")
     if not holds_logs(folder):
@@ -134,15 +139,43 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Genera
     # pytest looks for the output of each failed test's teardown among all reports of this kind.
     silent = terminalreporter.stats.get("", [])
     silent[:] = [report for report in silent if report.sections]
-    yield
     config = terminalreporter.config
     judged = config.stash.get(_JUDGED, None)
+    failed = terminalreporter.stats.get("failed", [])
+    every = list(failed)
+    if judged and config.option.reportchars in _NO_LIST_ASKED_FOR:
+        failed[:] = _not_of_verdicts(failed, judged)
+    yield
+    failed[:] = every
     if judged:
-        from mlperf_suite.plugin.progress import terminal_console
-        from mlperf_suite.reports.terminal import judged_table
+        _report(terminalreporter, judged)
 
-        console = terminal_console(config)
-        terminalreporter.section(printable(f"logs in {settings_of(config).logs}"))
-        console.print(judged_table(judged), soft_wrap=True)
-        if _is_nothing_judged(config):
-            terminalreporter.write_line("ERROR: nothing of these logs could be judged", red=True)
+
+def _not_of_verdicts(
+    reports: Iterable[pytest.TestReport], judged: Iterable[VerdictGroup]
+) -> list[pytest.TestReport]:
+    """The reports of other failures than those of verdicts, which the closing summary names once,
+    with all results that have them."""
+    lines = {v.line for run in judged for v in run.verdicts if v.status == "failed"}
+    return [report for report in reports if report.longreprtext.partition("\n")[0] not in lines]
+
+
+def _report(terminalreporter: pytest.TerminalReporter, judged: list[VerdictGroup]) -> None:
+    from mlperf_suite.plugin.progress import terminal_console
+    from mlperf_suite.reports.html import html_page
+    from mlperf_suite.reports.judged_report import judged_csv, judged_sections, judged_view
+    from mlperf_suite.results.run_folder import write_whole
+
+    config = terminalreporter.config
+    settings = settings_of(config)
+    assert settings.logs is not None
+    terminalreporter.section(printable(f"logs in {settings.logs}"))
+    terminal_console(config).print(judged_view(judged, settings.logs), soft_wrap=True)
+    if settings.logs_html:
+        write_whole(settings.logs_html, html_page(judged_sections(judged, settings.logs)))
+        terminalreporter.write_line(printable(f"page: {settings.logs_html}"))
+    if settings.logs_csv:
+        write_whole(settings.logs_csv, judged_csv(judged))
+        terminalreporter.write_line(printable(f"table: {settings.logs_csv}"))
+    if _is_nothing_judged(config):
+        terminalreporter.write_line("ERROR: nothing of these logs could be judged", red=True)

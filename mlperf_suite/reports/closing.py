@@ -166,7 +166,8 @@ def _changes(regression: RegressionFigures) -> Iterator[Line]:
         yield Line(
             "", f"{change.label} {change.words}, noise from {change.noise_from}", change.outcome
         )
-    yield from (Line("", note, style="open") for note in regression.different)
+    notes = filter(None, (*regression.different, regression.noise_note))
+    yield from (Line("", note, style="open") for note in notes)
 
 
 def _labelled(label: str, texts: Iterable[str]) -> Iterator[Line]:

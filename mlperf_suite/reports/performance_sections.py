@@ -315,7 +315,7 @@ def regression_sections(regression: RegressionFigures | None) -> list[Section]:
     """Each metric's change since the baseline, with its interval."""
     if regression is None:
         return []
-    lines = [*filter(None, [regression.refused]), *regression.different]
+    lines = filter(None, [regression.refused, *regression.different, regression.noise_note])
     changes = [_change(change) for change in regression.metrics]
     title = f"Compared with {regression.baseline or '?'}"
     texts = ("metric", "change (interval)", "noise from")

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from mlperf_suite.engines.protocol import SERVER_SETTINGS
 from mlperf_suite.reports.feature_report import feature_reports
 from mlperf_suite.reports.performance_sections import (
     regression_sections,
@@ -266,7 +267,9 @@ def _engine_rows(config: Config | None) -> list[Row]:
         "model loaded": engine.model,
         "maximum context, tokens": engine.max_model_len,
     }
-    return [*_facts(facts, only_known=True), *_facts(engine.settings)]
+    own = {name: value for name, value in engine.settings.items() if name != SERVER_SETTINGS}
+    of_servers = [(f"server: {name}", value) for name, value in _facts(engine.server_settings)]
+    return [*_facts(facts, only_known=True), *_facts(own), *of_servers]
 
 
 def _length(seconds: float | None) -> str:

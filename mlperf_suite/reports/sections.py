@@ -16,12 +16,19 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from mlperf_suite.results.run_folder import write_whole
+from mlperf_suite.results.schema import CONFIDENCE
 from mlperf_suite.rules.verdict import figure_words, in_words, time_words
 
 _INK, GRID = "#101112", "#909192"
 """Placeholders for the page's colours in inline SVG."""
 _INKED = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
 NOT_REPORTED = "not reported"
+_MAX_EFFICIENCY_RANGE = 0.5
+"""The widest interval of a scaling efficiency that says something."""
+_ABOVE_ALL = (
+    "; above 100%, so something else slowed the one alone down: measure again on machines that do "
+    "nothing else"
+)
 _MAX_LINES = 4
 """The most lines of a plot's title or label."""
 Style = Literal["", "note", "ok", "open", "bad"]
@@ -315,6 +322,20 @@ def significant(value: float | None) -> str:
 def percentage(share: float | None) -> str:
     """A share in percent with one decimal."""
     return NOT_REPORTED if share is None else f"{share * 100:,.1f}%"
+
+
+def efficiency_words(share: float, low: float | None, high: float | None, source: str) -> str:
+    """A scaling efficiency with its interval at `CONFIDENCE`, and what makes it doubtful.
+
+    `low`, `high`: None if nothing was repeated. `source`: of the interval, or of none.
+    """
+    if low is None or high is None:
+        ends = f"no interval, {source}"
+    elif high - low > _MAX_EFFICIENCY_RANGE:
+        ends = f"too noisy to say: {percentage(low)} to {percentage(high)}, {source}"
+    else:
+        ends = f"{percentage(low)} to {percentage(high)} at {CONFIDENCE * 100:g}%, {source}"
+    return f"{percentage(share)} ({ends}{_ABOVE_ALL if share > 1 else ''})"
 
 
 def count(number: int, noun: str) -> str:

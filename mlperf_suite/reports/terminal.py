@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from mlperf_suite.judging.judge import VerdictGroup
 from mlperf_suite.reports.closing import COLUMNS, LABEL, closing_lines
 from mlperf_suite.reports.run_report import verdict_table
 from mlperf_suite.reports.sections import Block, Cell, Column, Line, Paragraph, Section, Table
 from mlperf_suite.results.schema import Summary
-from mlperf_suite.rules import rule_named
 from mlperf_suite.untrusted_files import printable
 
 _COLOURS = {
@@ -103,29 +101,3 @@ def _table(block: Table) -> RichTable:
 def _cell(column: Column, value: Cell) -> Text:
     text = _printable(value if isinstance(value, str) else value.text)
     return Text(text, _COLOURS.get(text, "") if column.kind == "badge" else "")
-
-
-def judged_table(judged_runs: Sequence[VerdictGroup]) -> RenderableType:
-    """One line for each run judged from its logs, with what it may claim and the rules that failed;
-    then what these rules demand, and why others were not judged."""
-    lines: list[RenderableType] = []
-    for run in judged_runs:
-        failures = run.failed_rules
-        others = {status: run.count(status) for status in ("shortened", "not judged")}
-        counts = f"{run.count('passed')} passed"
-        counts += "".join(f", {number} {status}" for status, number in others.items() if number)
-        counts += f", {len(failures)} FAILED" if failures else ""
-        colour = _COLOURS["failed" if failures else "passed"]
-        claim = f"{_printable(run.claim)}; " if run.claim else ""
-        line = Text.assemble(f"{_printable(run.name)} {run.round.name}: {claim}", (counts, colour))
-        lines.append(line + Text(f": {', '.join(failures)}" if failures else ""))
-    failed_rules = (rule_named(name) for run in judged_runs for name in run.failed_rules)
-    for rule in dict.fromkeys(filter(None, failed_rules)):
-        lines.append(Text.assemble((f"{rule.name}:", "bold"), f" {rule.sentence}"))
-    unjudged: dict[str, dict[str, None]] = {}
-    for verdict in (v for run in judged_runs for v in run.verdicts if v.status == "not judged"):
-        unjudged.setdefault(verdict.why, {})[verdict.rule] = None
-    for why, rules in unjudged.items():
-        head = ("not judged:", _COLOURS["not judged"])
-        lines.append(Text.assemble(head, f" {_printable(why)} ({', '.join(rules)})"))
-    return Group(*lines)

@@ -16,7 +16,6 @@ from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.timeline import read_timeline
-from mlperf_suite.reports.comparison import ANSWERS_JSON, SAMPLES_JSON
 from mlperf_suite.reports.feature_report import IndexColumn, feature_reports
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.markdown import markdown_text
@@ -57,6 +56,9 @@ from mlperf_suite.results.run_folder import (
 from mlperf_suite.results.schema import Config, Summary
 from mlperf_suite.rules.verdict import time_words
 
+ANSWERS_JSON, SAMPLES_JSON = "answers.json", "samples.json"
+"""In an accuracy run's folder: the text of every answer, and a few answers with input and
+reference."""
 _SAMPLES = 3
 _INPUT_CHARACTERS = 400
 _FIGURES = ("tokens/s", "samples/s", "TTFT p99", "accuracy")

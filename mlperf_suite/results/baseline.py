@@ -36,6 +36,7 @@ from mlperf_suite.results.schema import (
     Summary,
     version_fault,
 )
+from mlperf_suite.rules.verdict import in_words
 
 _ANSWER_SCORES = "_samples.json"
 AT_A_RATE = ("Server", "Interactive")
@@ -63,6 +64,12 @@ class BaselineRun:
     def kind(self) -> tuple[str, str]:
         """Benchmark id and scenario, see `Meta.kind`."""
         return self.summary.meta.kind
+
+    @property
+    def name(self) -> str:
+        """What the run is called: by --label, or else its folder."""
+        folder = self.folder.resolve().name if self.folder else Path(self.label).name
+        return in_words(self.summary.meta.run_name or folder)
 
     @property
     def config(self) -> Config | None:

@@ -166,6 +166,8 @@ def _engine_identity(engine: EngineFacts) -> dict[str, Fact]:
         aspect: Aspect = CAPACITY_SETTINGS.get(name, "engine")
         # Runs of earlier versions of the suite did not keep what a server loaded.
         facts[f"the engine's {name}"] = Fact(aspect, value, if_known=name == SERVER_MODEL)
+    for name, value in engine.server_settings.items():
+        facts[f"the server's {name}"] = Fact("surroundings", value, if_known=True)
     return facts
 
 

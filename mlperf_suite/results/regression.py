@@ -36,6 +36,7 @@ from pathlib import Path
 
 from mlperf_suite.feature import features
 from mlperf_suite.results.schema import (
+    TOO_NOISY,
     ChangeFigures,
     ChangeOutcome,
     Percentiles,
@@ -54,6 +55,7 @@ _SUFFICIENT_REPEATS = 8
 _MIN_BLOCKS_TO_DROP = 10
 """The number of blocks from which the one that differs most is left out."""
 _HALF = math.log(2)
+"""Noise beyond it hides that half of the speed is lost: its interval says nothing to a reader."""
 KNOWN_DF = 1e6
 """Degrees of freedom of an error that is practically known."""
 _FAR = 50.0
@@ -208,6 +210,8 @@ def compare(
     words = _percent(gain, sign)
     if low is None or high is None:
         words += " (noise not measured)"
+    elif outcome == "cannot tell" and reach is not None and reach > _HALF:
+        words += f" ({TOO_NOISY})"
     else:
         ends = (low, high) if sign > 0 else (high, low)
         words += f" ({_percent(ends[0], sign)} to {_percent(ends[1], sign)})"

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from mlperf_suite.assets import EMBEDDED_MODEL
-from mlperf_suite.engines.protocol import RemoteRun
+from mlperf_suite.engines.protocol import SERVER_SETTINGS, RemoteRun
 from mlperf_suite.feature import features
 from mlperf_suite.loadgen.timeline import EngineLoad
 from mlperf_suite.results.typed_json import read, to_json, written_fields
@@ -34,6 +34,12 @@ PROFILED = "profiled: not a result"
 """The mark of every run of a session whose engine was loaded with a profiler."""
 STAND_IN_LABEL = "made with a stand-in engine: not a measurement of any system"
 """The mark on every output of a run with a stand-in engine."""
+TOO_NOISY = "too noisy to say"
+"""Of a change whose noise alone could hide that half of a figure is lost."""
+_LESS_NOISE = (
+    f"{TOO_NOISY.capitalize()}: the noise could hide that half is lost. More repeats (--repeat 5), "
+    "a longer run and a machine that does nothing else help."
+)
 CONFIDENCE = 0.95
 """The confidence of a scaling efficiency's interval."""
 UNKNOWN = "unknown"
@@ -55,10 +61,10 @@ class Meta:
     `questions`, `shots`: only of scores. `engine`: name, version and precision, None until the
     engine is loaded. `profiler`: the profiler that the engine was loaded with, None without one.
     `reason`: why the run failed. `load_generator`: the client that sent the requests, with its
-    version; None for LoadGen. `gpus`: how many of each name the engine computed on, None if that is
-    not known. `cpus_of`: the names of the machines whose CPUs it computed on, if that is not this
-    machine alone. `not_submittable`: why the result cannot be submitted even if every
-    rule passes, in one line.
+    version; None for LoadGen. `run_name`: that of --label. `gpus`: how many of each name the engine
+    computed on, None if that is not known. `cpus_of`: the names of the machines whose CPUs it
+    computed on, if that is not this machine alone. `not_submittable`: why the result cannot be
+    submitted even if every rule passes, in one line.
     """
 
     category: str | None = None
@@ -82,6 +88,7 @@ class Meta:
     status: str = UNKNOWN
     reason: str | None = None
     load_generator: str | None = None
+    run_name: str | None = None
     gpus: dict[str, int] | None = None
     cpus_of: tuple[str, ...] = ()
     not_submittable: str | None = None
@@ -396,6 +403,12 @@ class RegressionFigures:
         """The metrics that regressed, with their changes; empty if none did."""
         return "; ".join(f"{c.label} {c.words}" for c in self.metrics if c.outcome == "regressed")
 
+    @property
+    def noise_note(self) -> str:
+        """What helps where the noise is too large to say anything; empty if it is nowhere."""
+        noisy = any(TOO_NOISY in change.words for change in self.metrics)
+        return _LESS_NOISE if noisy else ""
+
 
 @cache
 def figures_of_features() -> dict[str, str]:
@@ -476,9 +489,9 @@ class Summary:
 
     @property
     def measured(self) -> str:
-        """Model, samples, engine and machine in words: what the figures are of."""
+        """Name, model, samples, engine and machine in words: what the figures are of."""
         meta = self.meta
-        parts = [self.model]
+        parts = [": ".join(filter(None, (meta.run_name, self.model)))]
         parts += [f"{meta.samples:,} samples"] if meta.samples is not None else []
         parts += [meta.engine] if meta.engine else []
         parts += self.machines
@@ -593,6 +606,12 @@ class EngineFacts:
     stand_in: bool = False
     max_model_len: int | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def server_settings(self) -> dict[str, Any]:
+        """What servers say of theirs; empty for an engine in the suite's own process."""
+        reported = self.settings.get(SERVER_SETTINGS)
+        return reported if isinstance(reported, dict) else {}
 
     @property
     def machines(self) -> list[dict[str, Any]]:

@@ -229,6 +229,7 @@ class Recorder:
             gpus=self.engines.gpus(role) if role == "runs" or is_whole else None,
             cpus_of=self.engines.cpus_of(role),
             node_name=settings.node_name,
+            run_name=settings.run_name,
         )
         return Summary(meta=dataclasses.replace(common, **meta), system=dict(describe_system()))
 

@@ -80,7 +80,7 @@ def test_the_terminal_fits_80_columns_and_names_the_slowest(aggregate: Any) -> N
     assert slow in terminal and slow in unescaped(text)
     assert "Slowest node: node-a, TTFT p99 149.0 ms against the other's 109.0 ms." in terminal
     words = " ".join(terminal.split())
-    assert "Scaling efficiency 111.1% (no interval, since no run was repeated)" in words
+    assert "Scaling efficiency 111.1% (no interval, since no run was repeated; above" in words
     assert words.count("Scaling efficiency") == 1
 
 

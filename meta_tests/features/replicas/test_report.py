@@ -18,6 +18,7 @@ from mlperf_suite.features.replicas.figures import (
     ReplicasRun,
     ScalingFigures,
 )
+from mlperf_suite.features.replicas.report import scaling_lines
 from mlperf_suite.features.replicas.scaling import PAIRS, measure_scaling, scaling_figures
 from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.results.schema import Meta, Summary
@@ -70,7 +71,10 @@ def test_the_slowest_is_named_with_the_tail() -> None:
 def test_every_report_has_them() -> None:
     markdown, html = reports_of(SUMMARY)
     for text in (markdown, html):
-        assert "98.4% (97.0% to 99.0%)" in text and "replica 3 on node node-b (10.0.0.2)" in text
+        assert (
+            "98.4% (97.0% to 99.0% at 95%, from 5 pairs)" in text
+            and "replica 3 on node node-b (10.0.0.2)" in text
+        )
     terminal = terminal_text(SUMMARY)
     assert "node-b (10.0.0.2): 2 replicas, 2,000 samples, 2,560.00 tokens/s" in terminal
     assert "98.4%" in terminal
@@ -84,6 +88,19 @@ def test_efficiency_is_that_of_pairs_with_their_spread() -> None:
     assert 1.04 < figures.high < 1.05
     alone = scaling_figures(2, [(100.0, 190.0)])
     assert alone.low == alone.efficiency == alone.high == 0.95
+
+
+@pytest.mark.parametrize(
+    ("figures", "words"),
+    [
+        (ScalingFigures(2, 1, 100.0, 190.0, 0.95, 0.95, 0.95), "95.0% (no interval, since it was"),
+        (ScalingFigures(2, 5, 100.0, 229.4, 1.147, 1.1, 1.194), "from 5 pairs; above 100%, so"),
+        (ScalingFigures(2, 5, 100.0, 180.0, 0.9, 0.6, 1.2), "(too noisy to say: 60.0% to 120.0%"),
+    ],
+)
+def test_a_doubtful_efficiency_says_so(figures: ScalingFigures, words: str) -> None:
+    (line,) = scaling_lines(Summary(parts={SCALING: figures}))
+    assert words in line and ("above 100%" in line) is (figures.efficiency > 1)
 
 
 class TellingEngine(ScriptedEngine):

@@ -55,8 +55,9 @@ def test_tokens_are_what_is_shared_and_not_requests() -> None:
 
 def client_of(*servers: StandIn, requests: int = 2) -> ClientFigures:
     """The client's figures of twice as many requests as all servers get at once, and two."""
-    with engine_of(*servers, requests=requests) as engine:
+    with engine_of(*servers, requests=requests, notes={"gpus": "8"}) as engine:
         assert engine.description.settings["requests_at_once"] == requests
+        assert "'gpus': '8'" in str(engine.description.settings["server_settings"])
         prompts = [[1, 2, 3]] * (2 * requests * len(servers) + 2)
         generate_all(engine, prompts, GENERATION)
         run = engine.take_remote_run()

@@ -28,13 +28,19 @@ def models(owner: str) -> bytes:
 
 def pages_of(owner: str) -> dict[str, bytes]:
     """What a server of this kind says of itself, by path."""
-    info = b'{"version": "1", "model_path": "m", "speculative_algorithm": null}'
+    info = (
+        b'{"version": "1", "model_path": "m", "speculative_algorithm": null, "dtype": "half",'
+        b' "vllm_config": {"scheduler_config": {"max_num_seqs": 8}, "model_config": null}}'
+    )
     names = {
         "vllm": ("/version", "/metrics", "/server_info"),
         "sglang": ("/get_server_info",),
         "me": ("/get_model_info",),
     }
-    page = b"vllm:num_requests_running 0\nvllm:prefix_cache_hits_total 7\n"
+    page = (
+        b"vllm:num_requests_running 0\nvllm:prefix_cache_hits_total 7\n"
+        b'vllm:cache_config_info{block_size="16",cache_dtype="a\x1b",sliding_window="None"} 1.0\n'
+    )
     pages = {name: page if name == "/metrics" else info for name in names[owner]}
     return {"/v1/models": models(owner), **pages}
 
@@ -117,6 +123,7 @@ def test_an_odd_but_legal_answer_is_read(head: str) -> None:
         facts = find_server_facts(config, config.targets[0])
         assert metrics(config, config.targets[0], "vllm") == {"hits": 7.0, "running": 0.0}
     assert (facts.model, facts.kind, facts.speculative) == ("m", "vllm", None)
+    assert facts.settings == {"block_size": "16", "cache_dtype": "a?", "max_num_seqs": "8"}
 
 
 UNREADABLE: dict[str, tuple[bytes, str]] = {

@@ -37,6 +37,7 @@ from mlperf_suite.reports.sections import (
     Table,
     Tiles,
     decimal,
+    efficiency_words,
     fact_table,
     notes,
     paragraphs,
@@ -46,7 +47,6 @@ from mlperf_suite.reports.sections import (
 )
 from mlperf_suite.results.node_files import TIME, scenario_json
 from mlperf_suite.results.run_folder import write_json, write_whole
-from mlperf_suite.results.schema import CONFIDENCE
 
 REPORT_MD, REPORT_HTML = "aggregate.md", "aggregate.html"
 ALL = "all nodes"
@@ -142,7 +142,10 @@ def _headline(figures: ScenarioFigures) -> list[Row]:
         if percentiles and "p99" in percentiles:
             rows.append((f"{name} p99, pooled", time_cell(percentiles["p99"])))
     if figures.scaling:
-        rows.append(("scaling efficiency", percentage(figures.scaling.efficiency)))
+        low, high = figures.scaling.low, figures.scaling.high
+        ends = "no interval" if low is None else f"{percentage(low)} to {percentage(high)}"
+        efficiency = f"{percentage(figures.scaling.efficiency)} ({ends})"
+        rows.append(("scaling efficiency", efficiency))
     return rows
 
 
@@ -198,15 +201,11 @@ def _slowest(figures: ScenarioFigures) -> list[str]:
 def _scaling(scaling: Scaling | None, nodes: int) -> list[str]:
     if scaling is None:
         return []
-    ends = "no interval, since no run was repeated"
-    if scaling.low is not None and scaling.high is not None:
-        ends = (
-            f"{percentage(scaling.low)} to {percentage(scaling.high)} at {CONFIDENCE * 100:g}%, "
-            f"from {scaling.noise_from}"
-        )
+    source = f"from {scaling.noise_from}" if scaling.low else "since no run was repeated"
+    words = efficiency_words(scaling.efficiency, scaling.low, scaling.high, source)
     return [
-        f"Scaling efficiency {percentage(scaling.efficiency)} ({ends}): tokens/s of all / "
-        f"({nodes} x {decimal(scaling.one_tokens_per_sec)} of one node alone)."
+        f"Scaling efficiency {words}: tokens/s of all / ({nodes} x "
+        f"{decimal(scaling.one_tokens_per_sec)} of one node alone)."
     ]
 
 

@@ -20,6 +20,7 @@ from mlperf_suite.reports.sections import (
     Section,
     count,
     decimal,
+    efficiency_words,
     paragraphs,
     record_table,
     time_cell,
@@ -50,7 +51,7 @@ def _brief_lines(summary: Summary, runs: ReplicasRuns) -> list[str]:
         for node in runs[mode].nodes
         if len(runs[mode].nodes) > 1
     ]
-    return [*of_nodes, *_scaling_lines(summary), _replicas_line(mode, runs[mode])]
+    return [*of_nodes, *scaling_lines(summary), _replicas_line(mode, runs[mode])]
 
 
 def _section(summary: Summary, runs: ReplicasRuns) -> Section:
@@ -69,7 +70,7 @@ def _section(summary: Summary, runs: ReplicasRuns) -> Section:
         if len(run.nodes) > 1
         for node in run.nodes
     ]
-    lines = [*_scaling_lines(summary), *(_replicas_line(*run) for run in runs.items())]
+    lines = [*scaling_lines(summary), *(_replicas_line(*run) for run in runs.items())]
     blocks: list[Block] = [Points(lines)]
     blocks += record_table(replicas, ["run", "replica", "node", "devices"])
     blocks += record_table(nodes, ["run", "node"])
@@ -111,13 +112,16 @@ def _replicas_line(mode: str, run: ReplicasRun) -> str:
     return f"{mode}: {'; '.join(parts)}"
 
 
-def _scaling_lines(summary: Summary) -> list[str]:
+def scaling_lines(summary: Summary) -> list[str]:
     """How all replicas compare with one, in a line; none if that was not measured."""
     scaling: ScalingFigures | None = summary.parts.get(SCALING)
     if scaling is None:
         return []
+    is_repeated = scaling.pairs > 1
+    low, high = (scaling.low, scaling.high) if is_repeated else (None, None)
+    source = f"from {scaling.pairs} pairs" if is_repeated else "since it was measured once"
+    words = efficiency_words(scaling.efficiency, low, high, source)
     return [
         f"scaling: {scaling.all_tokens_per_sec:,.2f} tokens/s of {scaling.replicas} replicas ÷ "
-        f"{scaling.replicas} x {scaling.one_tokens_per_sec:,.2f} of one = "
-        f"{scaling.efficiency * 100:.1f}% ({scaling.low * 100:.1f}% to {scaling.high * 100:.1f}%)"
+        f"{scaling.replicas} x {scaling.one_tokens_per_sec:,.2f} of one = {words}"
     ]

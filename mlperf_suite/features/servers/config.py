@@ -101,7 +101,7 @@ class EndpointConfig:
     token ids are below it. `end_ids`: the ids that end the model's answers, for servers that must
     be told. `cache_salt`: hexadecimal digits that every request has, so that they may share a
     prefix cache; "" gives each a salt of its own.
-    `chat`: the prompts are a chat's messages.
+    `chat`: the prompts are a chat's messages. `notes`: what the user says of the servers.
     """
 
     targets: tuple[Target, ...]
@@ -122,3 +122,4 @@ class EndpointConfig:
     log_file: Path | None = None
     cache_salt: str = ""
     chat: bool = False
+    notes: Mapping[str, str] = field(default_factory=dict)

@@ -40,6 +40,7 @@ from mlperf_suite.engines.messages import (
 from mlperf_suite.engines.protocol import (
     MODEL_CHANGES,
     SERVER_MODEL,
+    SERVER_SETTINGS,
     SPECULATIVE,
     EndpointFigures,
     EngineDescription,
@@ -326,6 +327,7 @@ class EndpointEngine(Driver):
                 **_speculative(self._servers),
                 **_server_model(self._servers),
                 **_model_changes(self._servers),
+                SERVER_SETTINGS: _settings(self._servers) | dict(config.notes),
             },
         )
 
@@ -584,6 +586,13 @@ def _model_changes(servers: Sequence[ServerFacts]) -> dict[str, object]:
     """`MODEL_CHANGES` of all servers together."""
     names = dict.fromkeys(name for server in servers for name in server.media_changes)
     return {MODEL_CHANGES: ", ".join(names)} if names else {}
+
+
+def _settings(servers: Sequence[ServerFacts]) -> dict[str, object]:
+    """What the servers report of their settings, each value of several once."""
+    names = dict.fromkeys(name for server in servers for name in server.settings)
+    found = {n: dict.fromkeys(str(s.settings.get(n, "none")) for s in servers) for n in names}
+    return {name: ", ".join(values) for name, values in found.items()}
 
 
 def _server_model(servers: Sequence[ServerFacts]) -> dict[str, object]:

@@ -47,6 +47,14 @@ def _header(text: str) -> tuple[str, str]:
     return name, value
 
 
+def _note(text: str) -> tuple[str, str]:
+    """The name and value in KEY=VALUE."""
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not (name and equals and value and text.isprintable()):
+        raise ValueError(text)
+    return name, value
+
+
 def _refusal(value: Mapping[str, Any]) -> str:
     return (
         "an option of vLLM in this process cannot be used with an endpoint "
@@ -111,6 +119,14 @@ OPTIONS = {
         identifies="system",
         reported_as="served_model",
     ),
+    "server_notes": _of_endpoint(
+        "a setting of the servers that they do not report, as KEY=VALUE, for reports and "
+        "comparisons; may be repeated",
+        Values(_note, "must be KEY=VALUE"),
+        name="server-note",
+        identifies=None,
+        repeatable=True,
+    ),
     "endpoint_headers": _of_endpoint(
         "header sent with every request, as NAME=VALUE; may be repeated; values are never "
         "recorded, and are best kept as a table in the --suite-config file",
@@ -134,6 +150,7 @@ def completed(value: Mapping[str, Any], environment: Mapping[str, str]) -> dict[
         raise UsageError(f"--endpoint {twice[0]}: given twice")
     return {
         "endpoints": list(value["endpoints"] or ()),
+        "server_notes": dict(value["server_notes"] or ()),
         "endpoint_headers": _headers(value["endpoint_headers"] or (), environment),
         "api_key": _api_key(environment) if urls else None,
     }

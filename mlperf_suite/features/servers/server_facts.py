@@ -12,7 +12,7 @@ import ssl
 import time
 import urllib.request
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -34,7 +34,7 @@ from mlperf_suite.features.servers.connection import (
     header_lines,
     why_unreachable,
 )
-from mlperf_suite.features.servers.server_metrics import figures_in
+from mlperf_suite.features.servers.server_metrics import figures_in, labels_in
 
 _ASK_S = 10.0
 """How long connecting to a server, and one answer of it, may take, in s."""
@@ -67,6 +67,28 @@ _PLACE_COUNTER = re.compile(
 )
 SGLANG_MEDIA_CHANGES = ("mm_process_config",)
 """SGLang's argument for its processor of pictures (sglang/srt/server_args.py)."""
+_VLLM_SETTINGS = {
+    "model_config": ("dtype", "quantization", "enforce_eager", "seed"),
+    "parallel_config": (
+        *("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"),
+        *("enable_expert_parallel", "distributed_executor_backend"),
+    ),
+    "scheduler_config": (
+        *("max_num_seqs", "max_num_batched_tokens", "enable_chunked_prefill", "async_scheduling"),
+    ),
+    "cache_config": (
+        *("block_size", "cache_dtype", "enable_prefix_caching", "gpu_memory_utilization"),
+    ),
+}
+"""What is kept of the configuration that vLLM reports (vllm/config/): what was set, and not the
+number of blocks, which differs from start to start."""
+_SGLANG_SETTINGS = (
+    *("dtype", "quantization", "kv_cache_dtype", "tp_size", "dp_size", "pp_size", "page_size"),
+    *("mem_fraction_static", "max_running_requests", "max_total_tokens", "chunked_prefill_size"),
+    *("max_prefill_tokens", "schedule_policy", "attention_backend", "sampling_backend"),
+    *("disable_radix_cache", "disable_cuda_graph", "enable_torch_compile"),
+)
+"""What is kept of SGLang's arguments (sglang/srt/server_args.py)."""
 METRICS: dict[ServerKind, str] = {"tensorrt-llm": "/prometheus/metrics"}
 """Where a server has its metrics, if not at /metrics."""
 
@@ -80,7 +102,8 @@ class ServerFacts:
     empty if it does not say. `root`: what it loaded the model from, if it says. `generates`: it has
     vLLM's route for token ids only, which is checked only if no kind was given. `batch`: the most
     requests it works on at once, None if it does not report them. `media_changes`: the arguments
-    that give pictures other tokens than the model's files do, if it reports them."""
+    that give pictures other tokens than the model's files do, if it reports them. `settings`: those
+    that it reports, by its own names."""
 
     kind: ServerKind
     version: str
@@ -94,6 +117,7 @@ class ServerFacts:
     generates: bool = False
     batch: int | None = None
     media_changes: tuple[str, ...] = ()
+    settings: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -171,18 +195,21 @@ def find_server_facts(config: EndpointConfig, target: Target) -> ServerFacts:
     batch: int | None = None
     changes: tuple[str, ...] = ()
     speculative: Mapping[str, object] | None = {}
+    settings: dict[str, object] = {}
     root = model.get("root")
     if kind == "sglang":
         info = _info(config, target, "/get_server_info", "/server_info")
         version, length = str(info.get("version") or ""), length or info.get("context_length")
         speculative, root = _sglang_speculation(info), info.get("model_path") or root
         changes = tuple(name for name in SGLANG_MEDIA_CHANGES if info.get(name))
-        batch = _sglang_batch(info)
+        batch, settings = _sglang_batch(info), _picked(info, _SGLANG_SETTINGS)
     elif kind in ("vllm", "tensorrt-llm"):
         version = str(_info(config, target, "/version").get("version") or "")
     if kind == "vllm":
-        speculative = _vllm_speculation(_metrics(config, target))
+        lines = _metrics(config, target)
+        speculative = _vllm_speculation(lines)
         info = _info(config, target, "/server_info?config_format=json")
+        settings = _vllm_settings(lines, info)
         batch, changes = _vllm_batch(info), _vllm_media_changes(info)
     return ServerFacts(
         kind,
@@ -197,6 +224,7 @@ def find_server_facts(config: EndpointConfig, target: Target) -> ServerFacts:
         kind == "vllm" and form is None and _takes(config, target, ADAPTERS["vllm-generate"].path),
         batch,
         changes,
+        settings,
     )
 
 
@@ -272,6 +300,24 @@ def _sglang_speculation(info: Mapping[str, Any]) -> dict[str, object] | None:
     if any(threshold != 1 for threshold in thresholds):
         facts["acceptance"] = "a lowered acceptance threshold"
     return {name: value for name, value in facts.items() if value is not None}
+
+
+def _vllm_settings(metrics: Sequence[str], info: Mapping[str, Any]) -> dict[str, object]:
+    """From the labels of a metric, which every vLLM server has, and from the configuration that
+    only one with VLLM_SERVER_DEV_MODE=1 reports."""
+    settings = _picked(labels_in(metrics, "vllm:cache_config_info"), _VLLM_SETTINGS["cache_config"])
+    reported = info.get("vllm_config")
+    parts = reported if isinstance(reported, dict) else {}
+    for part, names in _VLLM_SETTINGS.items():
+        if isinstance(of_part := parts.get(part), dict):
+            settings |= _picked(of_part, names)
+    return settings
+
+
+def _picked(reported: Mapping[str, Any], names: Sequence[str]) -> dict[str, object]:
+    """The plain values of these names, the same whether they are labels or JSON."""
+    words = {n: reported[n] for n in names if isinstance(reported.get(n), str | int | float)}
+    return {name: one_line(str(value)) for name, value in words.items() if value != "None"}
 
 
 def _sglang_batch(info: dict[str, Any]) -> int | None:

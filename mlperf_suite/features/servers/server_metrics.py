@@ -7,6 +7,7 @@ tools/server/README.md.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
@@ -64,6 +65,17 @@ def figures_in(lines: Iterable[str]) -> dict[str, float]:
     except ValueError:
         return {}
     return {f: (fmean if f == KV_SHARE else math.fsum)(of) for f, of in values.items()}
+
+
+def labels_in(lines: Iterable[str], name: str) -> dict[str, str]:
+    """The labels of a metric that says what its server is; empty if it has no such metric."""
+    page = "".join(f"{line}\n" for line in lines if line.startswith(f"{name}{{"))
+    labels: dict[str, str] = {}
+    with contextlib.suppress(ValueError):
+        for family in text_string_to_metric_families(page):
+            for sample in family.samples:
+                labels |= sample.labels
+    return labels
 
 
 class MetricsSampler:

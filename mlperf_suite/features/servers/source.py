@@ -81,4 +81,5 @@ def _without_tokenizer(inputs: Inputs) -> EndpointConfig:
         context_needed=inputs.context_needed,
         silence_s=settings.engine_silence,
         chat=bool(inputs.media),
+        notes=options["server_notes"],
     )

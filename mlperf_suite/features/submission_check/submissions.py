@@ -39,6 +39,7 @@ from mlperf_suite.judging.judges import Folders, FoundResults, Judge, JudgeReque
 from mlperf_suite.judging.reading import read_json, read_text
 from mlperf_suite.judging.verdict_group import (
     VerdictGroup,
+    judged_figures,
     name_of,
     refused,
     round_of,
@@ -444,7 +445,8 @@ def _judge_result(
     for mode, facts in audits.items():
         groups.append((mode, judge(replace(facts, compared=compared))))
     name = name_of(place.division, place.submitter, place.system, place.benchmark, place.scenario)
-    return verdict_group(name, round_, groups, benchmark, result.scenario)
+    figures = judged_figures(result.scenario, result.performance[0].detail, accuracy.scores)
+    return verdict_group(name, round_, groups, benchmark, result.scenario, figures)
 
 
 def _accuracy_txt(place: ScenarioFolder) -> Path:

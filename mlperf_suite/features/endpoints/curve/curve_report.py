@@ -17,7 +17,6 @@ from mlperf_suite.features.endpoints.curve.curve_figures import (
 )
 from mlperf_suite.features.endpoints.official_client_results.series import AGENTIC_TARGETS
 from mlperf_suite.features.servers.report import server_view_cells
-from mlperf_suite.reports.comparison import run_name
 from mlperf_suite.reports.feature_report import FeatureReport
 from mlperf_suite.reports.plots import BLUE, GREEN, ORANGE
 from mlperf_suite.reports.sections import (
@@ -80,7 +79,7 @@ REPORT = CurveReport()
 def _curves(runs: Sequence[BaselineRun]) -> dict[str, CurveFigures]:
     """The first curves by their names in a legend, as many as can be distinguished."""
     rows = {
-        ", ".join(filter(None, (f"{number}: {run_name(run)}", run.summary.meta.engine))): curve
+        ", ".join(filter(None, (f"{number}: {run.name}", run.summary.meta.engine))): curve
         for number, run in enumerate(runs, 1)
         if (curve := curve_of(run.summary))
     }
@@ -106,8 +105,8 @@ def _which_is_above(first: BaselineRun, run: BaselineRun) -> list[str]:
         return []
     pair = common_points(before, now)
     if pair.refusal:
-        return [f"{run_name(run)} and {run_name(first)}: {pair.refusal}"]
-    return [stretch.words(run_name(first), run_name(run)) for stretch in pair.stretches()]
+        return [f"{run.name} and {first.name}: {pair.refusal}"]
+    return [stretch.words(first.name, run.name) for stretch in pair.stretches()]
 
 
 MAX_CURVES = 6

@@ -28,6 +28,7 @@ from mlperf_suite.features.endpoints.official_client_results.result_files import
     OFFICIAL_CLIENT_SUMMARY,
     AccuracyResults,
     AuditResult,
+    Distribution,
     OfficialClientConfig,
     ResultSummary,
     read_typed,
@@ -38,8 +39,15 @@ from mlperf_suite.features.submission_check.scenario_folders import BenchmarkFol
 from mlperf_suite.features.submission_check.submission_rules import PowerSupplyRating
 from mlperf_suite.features.submission_check.tree_files import read_yaml, size_of
 from mlperf_suite.judging.reading import read_json
-from mlperf_suite.judging.verdict_group import VerdictGroup, name_of, scenario_of, verdict_group
+from mlperf_suite.judging.verdict_group import (
+    JudgedFigures,
+    VerdictGroup,
+    name_of,
+    scenario_of,
+    verdict_group,
+)
 from mlperf_suite.loadgen.logs import DETAIL
+from mlperf_suite.results.schema import Percentiles, RepeatFigures
 
 _AUDIT = "audit_"
 
@@ -105,7 +113,27 @@ class OfficialClientResult:
         benchmark = find_benchmark(self.benchmark.id)
         scenario = scenario_of(benchmark, self.benchmark.scenario)
         groups = [("performance", rules.judge(facts))]
-        return verdict_group(name, round_, groups, benchmark, scenario)
+        return verdict_group(name, round_, groups, benchmark, scenario, self._figures)
+
+    @property
+    def _figures(self) -> JudgedFigures:
+        """What it measured; scores that are a number, by their data sets."""
+        accuracy = self.accuracy.counted_scores if self.accuracy else []
+        scores = {s.dataset_name: s.score for s in accuracy if isinstance(s.score, float)}
+        summary = self.summary
+        if summary is None:
+            return JudgedFigures(scores=scores)
+        times = (_percentiles_ms(of) for of in (summary.latency, summary.ttft, summary.tpot))
+        latency, ttft, tpot = times
+        rate, tokens = summary.qps, summary.tps
+        performance = RepeatFigures(summary.complete, tokens, rate, rate, latency, ttft, tpot)
+        return JudgedFigures(performance, scores)
+
+
+def _percentiles_ms(distribution: Distribution) -> Percentiles:
+    """The client's percentiles, in ns, by LoadGen's names."""
+    found = ((p, distribution.percentiles.get(f"{p}.0")) for p in (50, 90, 99))
+    return {f"p{p}": value / 1e6 for p, value in found if value is not None}
 
 
 def official_client_results_of(

@@ -1,9 +1,10 @@
-"""Compares several runs in a Markdown table, an HTML page and a plot, and their answers."""
+"""Compares several runs: what differs, in which figures, in which answers; in text, a page and a
+plot."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from mlperf_suite.reports.sections import (
     save_figure,
     time_cell,
 )
+from mlperf_suite.reports.writing import ANSWERS_JSON, SAMPLES_JSON
 from mlperf_suite.results.baseline import (
     AT_A_RATE,
     BaselineRun,
@@ -38,7 +40,7 @@ from mlperf_suite.results.baseline import (
     differences_of_features,
     load_differences,
 )
-from mlperf_suite.results.comparability import SAMPLE_FACTS, differences
+from mlperf_suite.results.comparability import SAMPLE_FACTS, Difference, differences, value_text
 from mlperf_suite.results.regression import (
     Metric,
     figures_missing,
@@ -50,44 +52,194 @@ from mlperf_suite.results.run_folder import read_object
 from mlperf_suite.results.schema import RegressionFigures
 from mlperf_suite.rules import rule_named
 from mlperf_suite.rules.verdict import figure_words, in_words
+from mlperf_suite.settings import OPTION_OF_FIELD
 
 PLOT_FORMATS = (".png", ".svg", ".pdf")
 """File name extensions for a plot; each selects a format."""
-ANSWERS_JSON, SAMPLES_JSON = "answers.json", "samples.json"
-"""In an accuracy run's folder: the text of every answer, and a few answers with input and
-reference."""
 _OTHER_SAMPLES = "These runs have different samples, so their figures do not compare the systems:"
 _COST_NOTE = (
     "The difference is the cost of the network and the server's front end only if the server has "
     "the same engine, settings and hardware as the other run, which the suite cannot check."
 )
 _MAX_QUOTES = 10
+_SHORT, _AROUND = 30, 8
+"""Characters of a setting that is shown whole, and of what two longer ones have in common."""
 _Row = tuple[str, str, str, str]
 """What is compared, its value in two runs, and the difference."""
 
 
-def comparison_sections(runs: Sequence[BaselineRun], max_regression: float) -> list[Section]:
-    """Each run's figures, and how they compare with the first run's.
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A run beside the first. `settings`: in which the two differ. `others`: what else differs, in
+    words. `regression`: its changes, without metrics if nothing was compared."""
 
-    `max_regression`: the relative loss that still passes. A run of another benchmark or scenario
-    is listed with its figures only.
+    run: BaselineRun
+    settings: tuple[Difference, ...]
+    others: tuple[str, ...]
+    regression: RegressionFigures
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Several runs beside the first of them."""
+
+    first: BaselineRun
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def runs(self) -> list[BaselineRun]:
+        return [self.first, *(candidate.run for candidate in self.candidates)]
+
+
+def comparison_of(runs: Sequence[BaselineRun], max_regression: float) -> Comparison:
+    """Compare each run with the first. `max_regression`: the relative loss that still passes."""
+    first, *rest = runs
+    candidates = (
+        Candidate(
+            run,
+            tuple(_setting_differences(first, run)),
+            tuple(_other_differences(first, run)),
+            _regression(first, run, max_regression),
+        )
+        for run in rest
+    )
+    return Comparison(first, tuple(candidates))
+
+
+def comparison_sections(comparison: Comparison) -> list[Section]:
+    """The runs, what differs in their settings, and how their figures compare with the first's.
+
+    A run of another benchmark or scenario is listed with its figures only.
     """
-    first, rest = runs[0], runs[1:]
-    evidence = [line for run in rest for line in _sample_differences(first, run)]
-    blocks: list[Block] = []
-    if evidence:
-        blocks = [Paragraph(_OTHER_SAMPLES, style="bad"), Points(evidence)]
-    blocks += [_answer(first, run, max_regression) for run in rest]
-    sections = [Section("Comparison of runs", blocks, 1), _every_run(runs, max_regression)]
-    sections += _feature_sections(runs)
-    for run in rest:
+    first, runs = comparison.first, comparison.runs
+    of_each = list(enumerate(comparison.candidates, 2))
+    sections = [Section("Comparison of runs", _every_run(runs), 1)]
+    sections += [_what_differs(first, candidate, number) for number, candidate in of_each]
+    answers = [_answer(first, candidate) for candidate in comparison.candidates]
+    tables = [_metric_table(first, candidate, number) for number, candidate in of_each]
+    sections += [Section("Result", [*answers, *tables]), *_plots(runs), *_feature_sections(runs)]
+    for run in runs[1:]:
         if first.kind == run.kind and run.summary.meta.scenario != CURVE:
-            sections += _side_by_side(first, run)
-    if lines := [line for run in runs for line in _differences(first, run, max_regression)]:
-        sections.append(Section("Differences", [Points(lines)]))
+            sections += _network_cost(first, run)
+            sections.append(Section("Answers", _answer_blocks(first, run), 3))
     if failures := [line for run in runs for line in _failures(run)]:
         sections.append(Section("Failed rules", [Points(failures)]))
     return sections
+
+
+def _every_run(runs: Sequence[BaselineRun]) -> list[Block]:
+    """Each run with the number that its columns have."""
+    evidence = [line for run in runs[1:] for line in _sample_differences(runs[0], run)]
+    blocks: list[Block] = []
+    if evidence:
+        blocks = [Paragraph(_OTHER_SAMPLES, style="bad"), Points(evidence)]
+    rows = [
+        (str(number), _long_name(run), run.summary.meta.title, _status(run))
+        for number, run in enumerate(runs, 1)
+    ]
+    table = Table(columns(["run", "name", "measured", "status"]), rows, style="wide")
+    why = [f"{run.name}: {reason}" for run in runs if (reason := run.summary.meta.reason)]
+    return [*blocks, table, *([Points(why)] if why else [])]
+
+
+def _long_name(run: BaselineRun) -> str:
+    """Its name with the folder, where that is another."""
+    folder = run.folder.resolve().name if run.folder else run.name
+    return run.name if folder == run.name else f"{run.name} ({folder})"
+
+
+def _status(run: BaselineRun) -> str:
+    return ", ".join(filter(None, [run.summary.meta.status, run.summary.no_result]))
+
+
+# What differs
+
+
+def _what_differs(first: BaselineRun, candidate: Candidate, number: int) -> Section:
+    """The settings, and what else makes the runs no measurements of the same."""
+    rows = [(d.name, *_differing_parts(d.first, d.second)) for d in candidate.settings]
+    blocks: list[Block] = []
+    if rows:
+        blocks.append(Table(columns(["setting", "run 1", f"run {number}"]), rows, style="wide"))
+    elif first.config and candidate.run.config:
+        blocks.append(Paragraph("All recorded settings are the same."))
+    else:
+        blocks.append(Paragraph("Not known: a run has no config.json.", style="open"))
+    if candidate.others:
+        blocks.append(Points(candidate.others))
+    return Section(f"What differs between run 1 and run {number}", blocks)
+
+
+def _setting_differences(first: BaselineRun, run: BaselineRun) -> list[Difference]:
+    """Every fact in which two runs differ, also what the gate does not ask for: versions, cores."""
+    both = first.config is not None and run.config is not None
+    rows = [
+        replace(difference, name=_setting_name(difference.name))
+        for difference in differences(first.identity, run.identity, known_to_both=not both)
+    ]
+    rows += _only_of_one(first, run)
+    performances = [side.summary.run.performance for side in (first, run)]
+    repeats = [str(len(of.repeats) + 1) for of in performances if of]
+    if len(set(repeats)) > 1:
+        rows.append(Difference("--repeat", *repeats))
+    return rows
+
+
+def _only_of_one(first: BaselineRun, run: BaselineRun) -> list[Difference]:
+    """What the server of one of two runs reports, or its user says, and not the other's."""
+    engines = (side.config.engine if side.config else None for side in (first, run))
+    before, after = (engine.server_settings if engine else {} for engine in engines)
+    names = [name for name in before | after if (name in before) != (name in after)]
+    return [
+        Difference(
+            f"server: {in_words(name)}",
+            *(value_text(of[name]) if name in of else "not known" for of in (before, after)),
+        )
+        for name in names
+    ]
+
+
+def _setting_name(fact: str) -> str:
+    """A fact's name as the user writes it: an option, or what the engine calls it."""
+    option = OPTION_OF_FIELD.get(fact.removeprefix("setting "))
+    if option and fact.startswith("setting "):
+        return option.flag
+    words = fact.replace("the engine's ", "engine: ").replace("the server's ", "server: ")
+    return words.removeprefix("setting ")
+
+
+def _differing_parts(first: str, second: str) -> tuple[str, str]:
+    """Two texts without most of what long ones have in common at their beginnings and ends."""
+    if max(len(first), len(second)) <= _SHORT:
+        return first, second
+    start = max(_alike(first, second) - _AROUND, 0)
+    end = max(_alike(first[start:][::-1], second[start:][::-1]) - _AROUND, 0)
+    ends = [len(text) - end for text in (first, second)]
+    before, after = "…" if start else "", "…" if end else ""
+    return f"{before}{first[start : ends[0]]}{after}", f"{before}{second[start : ends[1]]}{after}"
+
+
+def _alike(first: str, second: str) -> int:
+    """How many characters two texts begin with alike."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(first), len(second)))
+
+
+def _other_differences(first: BaselineRun, run: BaselineRun) -> list[str]:
+    lines = []
+    if first.kind == run.kind:
+        lines += load_differences(first.summary, run.summary)
+        lines += differences_of_features(first.summary, run.summary)
+    for side in (first, run):
+        if urls := _urls(side):
+            lines.append(
+                f"hardware: not known for the servers of {side.name} ({urls}); the machine in its "
+                "results is the client's"
+            )
+    return lines
+
+
+# The result
 
 
 _ANSWERS: dict[str, tuple[str, Style]] = {
@@ -99,10 +251,9 @@ _ANSWERS: dict[str, tuple[str, Style]] = {
 """By outcome, worst first: how a run with a metric of it stands to the first."""
 
 
-def _answer(first: BaselineRun, run: BaselineRun, max_regression: float) -> Paragraph:
+def _answer(first: BaselineRun, candidate: Candidate) -> Paragraph:
     """How a run stands to the first, in a sentence: the metrics of its worst outcome."""
-    regression = _regression(first, run, max_regression)
-    name, base = run_name(run), run_name(first)
+    regression, name, base = candidate.regression, candidate.run.name, first.name
     if not regression.metrics:
         why = regression.refused or "another benchmark or scenario"
         return Paragraph(f"{name} was not compared with {base}: {why}.", style="open")
@@ -113,42 +264,37 @@ def _answer(first: BaselineRun, run: BaselineRun, max_regression: float) -> Para
     return Paragraph(f"{name} {words} {base}: {changes}.", style=style)
 
 
-def run_name(run: BaselineRun) -> str:
-    return run.folder.resolve().name if run.folder else Path(run.label).name
-
-
 def _feature_sections(runs: Sequence[BaselineRun]) -> list[Section]:
     reports = feature_reports(*(run.summary for run in runs))
     return [section for report in reports for section in report.comparison(runs)]
 
 
-def _every_run(runs: Sequence[BaselineRun], max_regression: float) -> Section:
-    first, metrics = runs[0], _metrics(runs)
-    figures = [named_values(m.label, m.unit, values) for m, values in metrics]
+def _metric_table(first: BaselineRun, candidate: Candidate, number: int) -> Table:
+    """A row for each metric of either run, with its change."""
+    regression, run = candidate.regression, candidate.run
+    figures = {m.name: (m.label, m.unit, v) for m, v in _metrics([first, run])}
+    figures |= {c.metric: (c.label, c.unit, [c.baseline, c.current]) for c in regression.metrics}
     rows = []
-    for number, run in enumerate(runs):
-        cells = [run_name(run), _status(run)]
-        regression = _regression(first, run, max_regression) if number else RegressionFigures()
-        for (metric, _), (_, values) in zip(metrics, figures, strict=True):
-            change = regression.of(metric.name)
-            words = f", {change.words} {change.outcome}" if change else ""
-            cells.append(f"{values[number]}{words}")
-        rows.append(cells)
-        shown = {metric.name for metric, _ in metrics}
-        for change in regression.metrics:
-            if change.metric not in shown:
-                cells[1] += f", {change.label} {change.words} {change.outcome}"
-    table = Table(columns(["run", "status", *(name for name, _ in figures)]), rows, style="wide")
-    note = notes(["The others are compared with the first run."])
+    for name, (label, unit, values) in figures.items():
+        words, cells = named_values(label, unit, values)
+        change = regression.of(name)
+        last = (change.words, change.outcome) if change else ("", "not compared")
+        rows.append((words, *cells, *last))
+    numbers = ("run 1", f"run {number}")
+    header = (*columns(["metric"], numbers), Column("change (interval)"), Column("verdict"))
+    return Table(header, rows, style="wide", note=regression.noise_note)
+
+
+def _plots(runs: Sequence[BaselineRun]) -> list[Section]:
     plots = [
         Plot(
             f"compare_{metric.name}",
             f"{metric.label} of each run, {metric.unit}.",
             partial(_draw, runs, metric, values),
         )
-        for metric, values in metrics
+        for metric, values in _metrics(runs)
     ]
-    return Section("Every run", [*note, table, *([Plots(plots)] if plots else [])])
+    return [Section("Figures", [Plots(plots)])] if plots else []
 
 
 def _metrics(runs: Sequence[BaselineRun]) -> list[tuple[Metric, list[float | None]]]:
@@ -159,12 +305,6 @@ def _metrics(runs: Sequence[BaselineRun]) -> list[tuple[Metric, list[float | Non
         if any(samples):
             rows.append((metric, [figures.value if figures else None for figures in samples]))
     return rows
-
-
-def _status(run: BaselineRun) -> str:
-    meta = run.summary.meta
-    words = ", ".join(filter(None, [meta.status, run.summary.no_result]))
-    return f"{words}: {meta.reason}" if meta.reason else words
 
 
 def _regression(first: BaselineRun, run: BaselineRun, max_regression: float) -> RegressionFigures:
@@ -184,7 +324,7 @@ def gate_lines(
     `allow_different`: compare runs that differ in what was measured or how.
     """
     first, *rest = runs
-    lines = [f"{run_name(run)}: {fault}" for run in runs for fault in run.faults]
+    lines = [f"{run.name}: {fault}" for run in runs for fault in run.faults]
     for run in rest:
         folder = run.folder or Path(run.label)
         regression = first.judge(
@@ -193,7 +333,7 @@ def gate_lines(
             comparisons=len(rest),
         )
         reasons = [regression.refused] if regression.refused else _losses(first, run, regression)
-        lines += [f"{run_name(run)}: {reason}" for reason in reasons]
+        lines += [f"{run.name}: {reason}" for reason in reasons]
     return lines
 
 
@@ -212,29 +352,16 @@ def _losses(first: BaselineRun, run: BaselineRun, regression: RegressionFigures)
     ]
 
 
-# What is not alike
+# What is wrong
 
 
 def _sample_differences(first: BaselineRun, run: BaselineRun) -> list[str]:
     """Evidence that two runs have different samples; facts missing in either are ignored."""
     return [
-        f"{fact.name}: {run_name(first)} {fact.first}, {run_name(run)} {fact.second}"
+        f"{fact.name}: {first.name} {fact.first}, {run.name} {fact.second}"
         for fact in differences(first.identity, run.identity, known_to_both=True)
         if fact.name in SAMPLE_FACTS
     ]
-
-
-def _differences(first: BaselineRun, run: BaselineRun, max_regression: float) -> list[str]:
-    lines = first.differences(run.identity, (run_name(first), run_name(run)))
-    if run is not first and first.kind == run.kind:
-        lines += load_differences(first.summary, run.summary)
-        lines += differences_of_features(first.summary, run.summary)
-    if urls := _urls(run):
-        lines.append(
-            f"hardware: not known for the servers of {run_name(run)} ({urls}); the machine in its "
-            "results is the client's"
-        )
-    return lines
 
 
 def _urls(run: BaselineRun) -> str:
@@ -252,30 +379,24 @@ def _failures(run: BaselineRun) -> list[Words]:
             words = f"found {verdict.found}, required {verdict.required}{why}"
             rule = rule_named(verdict.rule)
             required = (f"({rule.sentence})",) if rule else ()
-            lines.append(Words(f"{run_name(run)}: {verdict.rule}: {words}", required))
+            lines.append(Words(f"{run.name}: {verdict.rule}: {words}", required))
     return lines
 
 
-# Two runs side by side
+# What the network costs
 
 
-def _side_by_side(first: BaselineRun, run: BaselineRun) -> list[Section]:
-    """Compare two runs; if only one has its engine in the suite's process, it comes first."""
-    pair = (run, first) if _urls(first) and not _urls(run) else (first, run)
-    before, after = pair
-    lines = [f"{run_name(r)} is {r.summary.no_result}." for r in pair if r.summary.no_result]
-    title = "Side by side"
-    same_samples = not _sample_differences(before, after)
-    if _urls(after) and not _urls(before) and not lines and same_samples:
-        title = "What the network and the server's front end cost"
-        lines = [_COST_NOTE, *_client_note(after)]
-    header = (Column(kind="soft"), *columns([run_name(before), run_name(after), "difference"]))
-    rows = [*_word_rows(before, after), *_figure_rows(before, after)]
-    table = Table(header, rows, style="wide")
-    return [
-        Section(title, [table, *notes(lines)]),
-        Section("Answers", _answer_blocks(before, after), 3),
-    ]
+def _network_cost(first: BaselineRun, run: BaselineRun) -> list[Section]:
+    """What a server adds to the times of an engine in the suite's process, which comes first."""
+    before, after = (run, first) if _urls(first) and not _urls(run) else (first, run)
+    is_cost = _urls(after) and not _urls(before)
+    no_results = before.summary.no_result or after.summary.no_result
+    if not is_cost or no_results or _sample_differences(before, after):
+        return []
+    header = columns(["metric"], [before.name, after.name, "difference"])
+    table = Table(header, _figure_rows(before, after), style="wide")
+    lines = [_COST_NOTE, *_client_note(after)]
+    return [Section("What the network and the server's front end cost", [table, *notes(lines)])]
 
 
 def _client_note(run: BaselineRun) -> list[str]:
@@ -289,20 +410,9 @@ def _client_note(run: BaselineRun) -> list[str]:
     ]
 
 
-def _word_rows(before: BaselineRun, after: BaselineRun) -> list[_Row]:
-    pair = before, after
-    engines = [run.config.engine if run.config else None for run in pair]
-    words = {
-        "engine": [f"{engine.name} {engine.version}" if engine else "" for engine in engines],
-        "where": [_urls(run) or "in the suite's process" for run in pair],
-        "label": [run.summary.meta.label or "" for run in pair],
-    }
-    return [(name, old, new, "") for name, (old, new) in words.items() if old or new]
-
-
 def _figure_rows(before: BaselineRun, after: BaselineRun) -> list[_Row]:
     """Tokens/s with their ratio; times and scores with their difference. The values are those of
-    the table of runs: the mean if a run was repeated."""
+    the table of metrics: the mean if a run was repeated."""
     rows: list[_Row] = []
     for metric, (old, new) in _metrics([before, after]):
         if old is None or new is None:
@@ -351,7 +461,7 @@ def _answer_blocks(before: BaselineRun, after: BaselineRun) -> list[Block]:
     blocks: list[Block] = [Paragraph(f"{identical:,} of {len(pairs):,} answers are identical.")]
     if unequal:
         most = sorted(unequal, key=lambda pair: -pair.difference)[:_MAX_QUOTES]
-        names = run_name(before), run_name(after)
+        names = before.name, after.name
         title = "Some answers that differ."
         if metric:
             title = f"The answers whose {metric} differs most, as the engines returned them."
@@ -403,7 +513,7 @@ def _answers(folder: Path) -> dict[int, tuple[int, str]]:
 def _draw(
     runs: Sequence[BaselineRun], metric: Metric, values: Sequence[float | None], axes: Any, ink: str
 ) -> None:
-    names = [f"{number}: {run_name(run)}" for number, run in enumerate(runs, 1)]
+    names = [f"{number}: {run.name}" for number, run in enumerate(runs, 1)]
     colours = [ORANGE, *[BLUE] * (len(runs) - 1)]
     draw_bars(dict(zip(names, values, strict=True)), colours, metric.unit, axes, ink)
     better = "higher" if metric.higher_is_better else "lower"
