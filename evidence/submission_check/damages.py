@@ -21,7 +21,7 @@ from evidence.log_edits import answers_edited, is_, log_values
 from evidence.submission_check.submission_damages import PUBLISHED, SINGLE
 from evidence.tree_edits import Change, Home, Tampering, seen_by, system_field
 from evidence.verdicts import copies, official_verdict, own_verdict
-from meta_tests.made_runs import P99
+from meta_tests.made_runs import P99, offered_in
 from meta_tests.tampering.edits import bytes_edited, removed, replaced, text_edited
 from mlperf_suite.benchmarks.audits import Audit
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
@@ -202,7 +202,7 @@ def damages_of(benchmark: Benchmark, round_: Round) -> dict[str, Tampering]:
         _accuracy_over(foreign),
         "accuracy_every_sample accuracy_whole_dataset" + ("" if own_data else " same_system"),
     )
-    for scenario in benchmark.offered_in(round_.name):
+    for scenario in offered_in(benchmark, round_.name):
         name = scenario.name
         for limit, limit_ms in scenario.limits.items():
             damages[f"p99 {limit_name(limit)} {limit_ms:,} ms, the limit itself ({name})"] = (
