@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from meta_tests.reports.outputs import page_rows, reports_of, unescaped
 from mlperf_suite.assets import EMBEDDED_MODEL
+from mlperf_suite.plugin.ci_reports import metrics
 from mlperf_suite.reports.closing import COLUMNS, closing_lines
 from mlperf_suite.reports.headline import headline, status_words
 from mlperf_suite.results.regression import METRICS, samples_of
@@ -88,7 +89,12 @@ def test_the_answer_is_first_and_the_failed_rule_before_the_others() -> None:
     ]
     assert lines[2].startswith(f"measured  {EMBEDDED_MODEL} (embedded), 84 samples, vLLM 0.32.0")
     assert "TPOT      p50 512.2 ms, p90 901.5 ms, p99 1,412 ms; p99 below 100 ms" in lines
+    assert "next      --model FOLDER measures yours; --endpoint URL measures a server;" in lines
     row = next(i for i, line in enumerate(lines) if line.startswith("  tpot_limit"))
+    # Where its sentence has no room, its figures still come before those of a shortened rule.
+    short = lines_of([*(verdict(n, "failed") for n in NAMES[:9]), verdict(NAMES[9], "shortened")])
+    assert len([line for line in short if "139.7 ms" in line]) > 1
+    assert not any(line.startswith(f"  {NAMES[9]}") for line in short)
     assert "139.7 ms" in lines[row] and "below 100 ms" in lines[row]
     rule, text = rule_named("tpot_limit"), " ".join(" ".join(lines[row + 1 :]).split())
     assert rule is not None
@@ -102,6 +108,7 @@ def test_the_speed_of_several_runs_is_the_mean_that_the_gate_compares() -> None:
     summary = Summary(meta=META, run=Run(performance=replace(RUN.performance, repeats=repeats)))
     compared = samples_of(METRICS[0], summary)
     assert compared is not None
+    assert metrics(summary, "performance")["tokens_per_sec"] == compared.value
     mean = f"{compared.value:,.2f}"
     lines = lines_of([], summary.run)
     (speed,) = (number for number, line in enumerate(lines) if line.startswith("speed"))

@@ -24,7 +24,7 @@ _BENCHMARK_COLUMNS = ("mean", "stddev", "ops", "rounds")
 """The columns of pytest-benchmark's table; all of them would need more than 80 columns."""
 _META = ("benchmark", "category", "scenario", "model", "dataset", "round", "profile", "label")
 _VERSIONS = ("vllm_version", "loadgen_version", "torch_version", "python_version", "cpu", "gpus")
-_RATES = ("tokens_per_sec", "samples_per_sec", "qps", "duration_s", "total_new_tokens")
+_RATES = ("tokens_per_sec", "samples_per_sec", "qps")
 _TIMES = ("latency_ms", "ttft_ms", "tpot_ms")
 _RECORD = pytest.StashKey[Callable[[str, object], None]]()
 
@@ -44,7 +44,7 @@ def _suite_properties(meta: Meta, system: Mapping[str, object]) -> dict[str, str
 
 
 def metrics(summary: Summary, mode: str) -> dict[str, float]:
-    """The figures of one mode's run: rates per second, times in ms, scores in their own unit.
+    """The figures of one mode's run: mean rates per second, times in ms, scores in their unit.
 
     Percentiles are named like `ttft_ms_p99`; figures that the run does not have are left out.
     `latency_ms_early_stopping` is early stopping's estimate of the percentile that the scenario is
@@ -54,7 +54,9 @@ def metrics(summary: Summary, mode: str) -> dict[str, float]:
     run, figures = summary.run, dict[str, float | None]()
     performance = run.performance if mode == "performance" else None
     if performance is not None:
-        figures |= {name: getattr(performance, name) for name in _RATES}
+        figures |= {name: performance.mean(name) for name in _RATES}
+        figures["duration_s"] = performance.duration_s
+        figures["total_new_tokens"] = performance.total_new_tokens
         for times in _TIMES:
             percentiles = getattr(performance, times) or {}
             figures |= {f"{times}_{name}": value for name, value in percentiles.items()}

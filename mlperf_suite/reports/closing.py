@@ -165,11 +165,13 @@ def _rules(verdicts: Sequence[Verdict], room: int) -> list[Line]:
         waiting = with_status(verdicts, status)
         table = [Line(None, _row(head, "found", required), style="head")]
         while waiting:
-            block = _block(waiting[0], style)
-            rest = 2 if len(waiting) > 1 else 0
-            if len(lines) + len(table) + len(block) + rest > room:
+            space = room - len(lines) - len(table) - (2 if len(waiting) > 1 else 0)
+            if space < 1:
+                room = 0
                 break
-            table += block
+            block = _block(waiting[0], style)
+            # Its row alone comes before that of a milder rule.
+            table += block if len(block) <= space else block[:1]
             waiting = waiting[1:]
         lines += table if len(table) > 1 else []
         if waiting:
@@ -196,11 +198,8 @@ def _block(verdict: Verdict, style: str) -> list[Line]:
 def _row(rule: str, value: str, required: str) -> str:
     widths = (_RULE, _FOUND, COLUMNS - _RULE - _FOUND - 2)
     cells = zip((rule, in_words(value), in_words(required)), widths, strict=True)
-    return " ".join(f"{_cut(cell, width):{width}}" for cell, width in cells).rstrip()
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
+    fitted = ((c if len(c) <= width else f"{c[: width - 1]}…", width) for c, width in cells)
+    return " ".join(f"{cell:{width}}" for cell, width in fitted).rstrip()
 
 
 # The end
