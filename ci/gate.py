@@ -239,8 +239,7 @@ def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:
         if unseen := _unseen(lines):
             unreadable.append(
                 f"- Against the {kind} baseline: {', '.join(unseen)}: inconclusive. The noise "
-                f"may hide a loss of {job.max_regression}%: use more repeats, or measure again on "
-                "a machine that does nothing else."
+                f"may hide a loss of {job.max_regression}%{_NOISY}"
             )
         status = status or (0 if job.pin else comparison)
     if status:
@@ -250,11 +249,32 @@ def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:
     else:
         verdict = "passed"
     # What failed comes before the wide tables.
-    parts = [f"### MLPerf suite: {gate}: {verdict}", *_engine_versions(), *warnings]
+    lost = [line for line in unreadable if not line.endswith(_NOISY)]
+    parts = [f"### MLPerf suite: {gate}: {verdict}", _headline(latest, lost)]
     parts += ["\n".join(unreadable)] if unreadable else []
+    parts += [*_engine_versions(), *warnings]
     if status or not tables:
         parts.append(_index(job, gate))
     return status, "\n\n".join([*parts, *tables, ""])
+
+
+_NOISY = ": use more repeats, or measure again on a machine that does nothing else."
+
+
+def _headline(run: Path, lost: Sequence[str]) -> str:
+    """What became of a run in the words of its reports, after what was `lost` against a baseline
+    that its session did not compare it with."""
+    from mlperf_suite.reports.headline import headline
+    from mlperf_suite.reports.markdown import escaped
+    from mlperf_suite.results.run_folder import read_summary
+    from mlperf_suite.results.schema import Summary
+
+    summary = read_summary(run) or Summary()
+    words = headline(summary)
+    if lost and not (summary.regressed or summary.counts["failed"]):
+        first = lost[0].removeprefix("- ")
+        words = f"{first[:1].lower()}{first[1:]}; {words}"
+    return f"**{escaped(words)}**"
 
 
 def _engine_versions() -> list[str]:

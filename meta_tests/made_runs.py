@@ -759,6 +759,12 @@ def system_fields() -> dict[str, str]:
     return fields | {"number_of_nodes": "1", "accelerators_per_node": "0"}
 
 
+def offered_in(benchmark: Benchmark, round_: str) -> list[Scenario]:
+    """The scenarios that a round offers; none if it does not offer the benchmark."""
+    is_offered = round_ in benchmark.rounds
+    return [s for s in benchmark.scenarios if is_offered and (not s.rounds or round_ in s.rounds)]
+
+
 def write_submission(
     root: Path,
     benchmark: Benchmark,
@@ -776,7 +782,7 @@ def write_submission(
     `name`: what the tree calls the benchmark.
     """
     submission = root / division / submitter
-    for scenario in benchmark.offered_in(round_.name) or benchmark.scenarios:
+    for scenario in offered_in(benchmark, round_.name) or benchmark.scenarios:
         if scenarios is None or scenario.name in scenarios:
             path = (system, name or benchmark.id, scenario.name)
             _write_result(submission, path, benchmark, scenario, round_, division)

@@ -153,17 +153,20 @@ def test_the_table_begins_with_what_was_measured_and_lost(
         "| TTFT p99       |   900 | 950.0 | +5.6%             | cannot tell |",
         "",
         f"plot: {job.out / 'offline-pinned.png'}",
-        f"gate: {run}: tokens_per_sec: -9.0%, baseline 100, candidate 91 tokens/s",
+        f"gate: {run}: regressed: tokens/s -9.0% (-9.5% to -8.5%), "
+        "baseline 100, candidate 91 tokens/s",
         f"gate: {run}: X: not comparable: model: A, B (--baseline-allow-different compares anyway)",
     ]
     make_run(job.baselines / "pinned" / "offline")
     assert measure(job, Suite(regression="pinned/offline", comparison="\n".join(lines))) == 1
     title, *rest = (job.out / "table.md").read_text().split("### ")[1].split("\n\n")
     assert title == "MLPerf suite: offline: failed"
-    assert rest[0] == "Installed: fork 1+slow."
+    lost = "regressed: tokens/s -9.0% (-9.5% to -8.5%), baseline 100, candidate 91 tokens/s"
+    assert rest[0] == f"**against the pinned baseline: {lost}; unknown; no rule was judged**"
+    assert "Installed: fork 1+slow." in rest
     missing_lines = next(n for n, part in enumerate(rest) if part.startswith("- "))
     assert rest[missing_lines].splitlines() == [
-        "- Against the pinned baseline: tokens_per_sec: -9.0%, baseline 100, candidate 91 tokens/s",
+        f"- Against the pinned baseline: {lost}",
         "- Against the pinned baseline: X: not comparable: model: A, B "
         "(a run on the default branch with pin replaces the baseline)",
         "- Against the pinned baseline: QPS, TTFT p99: inconclusive. The noise may hide a "

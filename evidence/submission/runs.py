@@ -14,6 +14,7 @@ from pathlib import Path
 from evidence.submission.data import ANSWERS, DATASETS, MODEL
 from evidence.submission.published import PROBLEMS, PUBLISHED
 from evidence.submission.replay import Pace
+from meta_tests.made_runs import offered_in
 from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.assets import assets_dir
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
@@ -162,7 +163,7 @@ def proof_runs(rounds: Sequence[str], benchmarks: Sequence[str] = ()) -> list[Pr
         for benchmark in BENCHMARKS.values()
         if not benchmarks or benchmark.id in benchmarks
         if benchmark.workload is not None and benchmark.run_kind == RunKey.kind
-        for scenario in benchmark.offered_in(round_)
+        for scenario in offered_in(benchmark, round_)
     ]
 
 

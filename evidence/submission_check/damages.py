@@ -27,7 +27,7 @@ from evidence.tables import PAGES, write_cells
 from evidence.tree_edits import Change, Home, Tampering, seen_by, system_field
 from evidence.verdicts import copies, official_verdict, own_verdict
 from meta_tests.judging.trees import broken_rules
-from meta_tests.made_runs import P99, write_submission
+from meta_tests.made_runs import P99, offered_in, write_submission
 from meta_tests.tampering.edits import bytes_edited, removed, replaced, text_edited
 from mlperf_suite.benchmarks.audits import Audit
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, judged_in_trees
@@ -208,7 +208,7 @@ def damages_of(benchmark: Benchmark, round_: Round) -> dict[str, Tampering]:
         _accuracy_over(foreign),
         "accuracy_every_sample accuracy_whole_dataset" + ("" if own_data else " same_system"),
     )
-    for scenario in benchmark.offered_in(round_.name):
+    for scenario in offered_in(benchmark, round_.name):
         name = scenario.name
         for limit, limit_ms in scenario.limits.items():
             damages[f"p99 {limit_name(limit)} {limit_ms:,} ms, the limit itself ({name})"] = (

@@ -19,7 +19,8 @@ from mlperf_suite.rules import validity
 from mlperf_suite.rules.registry import rule_named
 from mlperf_suite.rules.verdict import Status, Verdict
 from mlperf_suite.session.executor import StepOutcome
-from mlperf_suite.session.run_kind import StepKey
+from mlperf_suite.session.plan import Plan, plan_session
+from mlperf_suite.session.run_kind import Selection, StepKey
 
 KEY = RunKey("llama3.1-8b", "Server", "performance")
 SEARCH = SearchKey("llama3.1-8b", "Server")
@@ -34,6 +35,7 @@ class FakeSuite:
         default_factory=lambda: Verdict("result_valid", "passed", "VALID", "VALID")
     )
     can_go_on: bool = True
+    plan: Plan = field(default_factory=lambda: plan_session(Selection([KEY, MMLU])))
 
     def make(self, key: StepKey) -> StepOutcome:
         return self.outcome

@@ -16,6 +16,7 @@ from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import read_logs
+from mlperf_suite.reports.headline import headline
 from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.results.schema import AccuracyFigures, PerformanceFigures, Summary
 from mlperf_suite.scorers.rouge import ROUGE_NAMES
@@ -262,10 +263,17 @@ def test_allure_has_labels_files_and_each_rules_found_and_required(whole: SuiteR
     for result in results:
         labels = {(label["name"], label["value"]) for label in result["labels"]}
         assert expected <= labels
-        names = {parameter["name"] for parameter in result["parameters"]}
-        assert "result_valid" not in result["name"] or {"found", "required"} <= names
+        (behaviour,) = (value for name, value in labels if name == "feature")
+        values = {parameter["name"]: parameter["value"] for parameter in result["parameters"]}
+        assert behaviour in ("Offline, accuracy", "Offline, performance", "Offline, test06")
+        assert behaviour in values.values()
+        assert "result_valid" not in result["name"] or values["found"] == "VALID"
+        shortened = {("verdict", "shortened"), ("tag", "shortened")} <= labels
+        assert shortened == (result["name"].split(": ")[-1] in SHORTENED)
         assert "object at 0x" not in json.dumps(result)
-    assert "round=v6.1" in (allure / "environment.properties").read_text()
+    environment = (allure / "environment.properties").read_text()
+    assert "round=v6.1" in environment
+    assert f"llama3.1-8b_Offline={headline(whole.summary)}\n" in environment
     attached = [a for result in results for a in result.get("attachments", [])]
     assert sorted(attachment["name"] for attachment in attached) == [
         *(f"{mode}/mlperf_log_{n}.txt" for mode in MODES for n in ("detail", "summary")),

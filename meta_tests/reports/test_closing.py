@@ -1,19 +1,26 @@
 """The closing summary fits a screen, has the answer first and names each rule that did not pass."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meta_tests.reports.outputs import page_rows, reports_of, unescaped
 from mlperf_suite.assets import EMBEDDED_MODEL
+from mlperf_suite.plugin.ci_reports import metrics
 from mlperf_suite.reports.closing import COLUMNS, closing_lines
+from mlperf_suite.reports.headline import headline, status_words
+from mlperf_suite.results.regression import METRICS, samples_of
 from mlperf_suite.results.schema import (
+    CLIENT_BOUND,
     AccuracyFigures,
     ChangeFigures,
     Meta,
     PerformanceFigures,
     RegressionFigures,
+    RepeatFigures,
     Run,
     ScoreFigures,
     Summary,
@@ -76,17 +83,40 @@ def test_the_answer_is_first_and_the_failed_rule_before_the_others() -> None:
             verdict("result_valid", "passed"),
         ]
     )
-    assert lines[0] == (
-        "SMOKE RUN, not an MLPerf result: 1 of 3 rules passed, 1 FAILED, 1 shortened"
-    )
-    assert lines[1].startswith(f"measured  {EMBEDDED_MODEL} (embedded), 84 samples, vLLM 0.32.0")
+    assert lines[:2] == [
+        "1 rule failed: tpot_limit",
+        "SMOKE RUN, not an MLPerf result: 1 of 3 rules passed, 1 FAILED, 1 shortened",
+    ]
+    assert lines[2].startswith(f"measured  {EMBEDDED_MODEL} (embedded), 84 samples, vLLM 0.32.0")
     assert "TPOT      p50 512.2 ms, p90 901.5 ms, p99 1,412 ms; p99 below 100 ms" in lines
+    assert "next      --model FOLDER measures yours; --endpoint URL measures a server;" in lines
     row = next(i for i, line in enumerate(lines) if line.startswith("  tpot_limit"))
+    # Where its sentence has no room, its figures still come before those of a shortened rule.
+    short = lines_of([*(verdict(n, "failed") for n in NAMES[:9]), verdict(NAMES[9], "shortened")])
+    assert len([line for line in short if "139.7 ms" in line]) > 1
+    assert not any(line.startswith(f"  {NAMES[9]}") for line in short)
     assert "139.7 ms" in lines[row] and "below 100 ms" in lines[row]
     rule, text = rule_named("tpot_limit"), " ".join(" ".join(lines[row + 1 :]).split())
     assert rule is not None
     assert text.startswith(f"{rule.sentence} ({rule.attribution}) Usual fix: {rule.fix}")
     assert text.index("Usual fix") < text.index("min_duration")
+
+
+def test_the_speed_of_several_runs_is_the_mean_that_the_gate_compares() -> None:
+    assert RUN.performance is not None
+    repeats = tuple(RepeatFigures(True, rate) for rate in (200.0, 215.0))
+    summary = Summary(meta=META, run=Run(performance=replace(RUN.performance, repeats=repeats)))
+    compared = samples_of(METRICS[0], summary)
+    assert compared is not None
+    assert metrics(summary, "performance")["tokens_per_sec"] == compared.value
+    mean = f"{compared.value:,.2f}"
+    lines = lines_of([], summary.run)
+    (speed,) = (number for number, line in enumerate(lines) if line.startswith("speed"))
+    assert lines[speed].startswith(f"speed     {mean} tokens/s, ")
+    words = " ".join(" ".join(lines[speed + 1 : speed + 3]).split())
+    assert words.startswith("Mean of 3 runs, standard deviation 3.6%: 207.86, 200.00, 215.00 tok")
+    for rows in map(page_rows, reports_of(summary)[1:]):
+        assert ["tokens/s", mean] in rows
 
 
 def test_a_run_without_figures_says_what_it_is() -> None:
@@ -97,15 +127,35 @@ def test_a_run_without_figures_says_what_it_is() -> None:
     assert unfinished[0].text == "running"
 
 
-def test_a_regression_is_the_first_line() -> None:
+def test_the_worst_stands_first_in_the_same_words_everywhere() -> None:
     changes = (
         ChangeFigures("a", "TTFT p99", outcome="unchanged", words="+0.1% (-1.0% to +1.2%)"),
         ChangeFigures("b", "tokens/s", outcome="regressed", words="-35.2% (-37.0% to -33.1%)"),
         ChangeFigures("c", "QPS", words="+3.0% (too noisy to say)"),
     )
     regression = RegressionFigures("last-good", metrics=changes)
-    summary = Summary(meta=META, verdicts=(verdict("min_duration", "passed"),))
-    first, second, *rest = closing_lines(replace(summary, regression=regression), Path("run"))
-    assert "More repeats (--repeat 5)" in " ".join(line.text for line in rest)
-    assert first.text == ("REGRESSED against the baseline: tokens/s -35.2% (-37.0% to -33.1%)")
-    assert (first.style, second.text[-11:]) == ("bad", "none failed")
+    regressed = "regressed: tokens/s -35.2% (-37.0% to -33.1%)"
+    meta = replace(META, reason="peak search: interrupted", label=f"{CLIENT_BOUND}; {META.label}")
+    names = ("client_bound", "ttft_limit", "tpot_limit", "min_duration", "seeds")
+    failed = f"5 rules failed: {', '.join(names[:3])} and 2 more"
+    for verdicts, worst in (
+        ([verdict(name, "failed") for name in names], failed),
+        ([verdict("client_bound", "shortened")], regressed),
+    ):
+        summary = Summary(meta=meta, verdicts=tuple(verdicts), regression=regression)
+        order = [regressed, "not made to its end: peak search: interrupted"]
+        order = order if worst == regressed else [failed, *order]
+        *texts, rules = [line.text for line in closing_lines(summary, Path("run"))][
+            : len(order) + 1
+        ]
+        said = " ".join(line.text for line in closing_lines(summary, Path("run")))
+        assert "More repeats (--repeat 5)" in said
+        assert texts == order and rules.startswith(f"{CLIENT_BOUND}; SMOKE RUN, not an MLPerf ")
+        assert headline(summary).startswith("; ".join(order))
+        text, page = reports_of(summary)
+        answer = unescaped(text).partition("## Is it valid?\n\n")[2].partition("\n")[0]
+        assert answer.replace("*", "") == worst
+        word = worst.partition(":")[0]
+        assert status_words(summary) == f"{word}, client-bound"
+        assert re.search(f"<title>[^<]*: {word}, client-bound</title>", page)
+    assert status_words(Summary(meta=META)) == "complete, smoke run"

@@ -5,10 +5,12 @@ How often it is wrong is counted in evidence/false_alarms."""
 import json
 import math
 import re
+import shlex
 import statistics
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,15 +18,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ci import gate
+from ci.gate import Job, measure
 from meta_tests.made_lives import made_marks, made_steps, made_timeline
-from meta_tests.reports.outputs import page_rows
+from meta_tests.reports.outputs import page_rows, unescaped
 from meta_tests.suite_runs import SuiteRun, run_suite
+from mlperf_suite.__main__ import main
 from mlperf_suite.errors import UsageError
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.loadgen.load_plan import SMOKE
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.timeline import TOKEN_BLOCKS, read_timeline, write_timeline
 from mlperf_suite.plugin.baseline_gate import check_baselines
+from mlperf_suite.reports.headline import headline
+from mlperf_suite.reports.markdown import escaped
 from mlperf_suite.results.baseline import (
     answer_scores,
     load_baseline,
@@ -215,7 +222,7 @@ def _summary(
     defaults |= {"dataset": "embedded", "profile": "smoke", "round": "v6.1", "label": "smoke"}
     blocks = {"tokens_per_sec": [rate * (1 + i % 3 / 100) for i in range(TOKEN_BLOCKS)]}
     performance = {"tokens_per_sec": rate, "qps": rate / 100, "blocks": blocks}
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     content = {"meta": defaults | meta, "system": {"cpu": "a"}}
     content["run"] = run or {"performance": performance}
     (folder / "summary.json").write_text(json.dumps(content))
@@ -433,32 +440,95 @@ def test_scores_of_any_scorer_are_compared(tmp_path: Path) -> None:
 COMMAND = ("-p", "meta_tests.stand_in_plugin", "-p", "meta_tests.reports.undrawn", "--warmup=0")
 EDGE = "llama3.1-8b-edge"
 ESTIMATE = "p90 by early stopping"
+GATE = "singlestream"
+JUNIT = f"junit-{GATE}.xml"
+
+
+@dataclass(frozen=True)
+class GatedJob:
+    """A CI job's exit status, the folder of what it wrote, and its session."""
+
+    status: int
+    out: Path
+    session: SuiteRun
 
 
 @pytest.fixture(scope="module")
-def regressed(tmp_path_factory: pytest.TempPathFactory) -> SuiteRun:
-    """A session whose baseline is better in speed and in one of its scores."""
+def gated(tmp_path_factory: pytest.TempPathFactory) -> GatedJob:
+    """A CI job whose baseline is better in speed and in one of its scores."""
     folder = tmp_path_factory.mktemp("regressed")
     accuracy = _scores(rouge1=90.0, rouge2=1.0)
     for score in accuracy["scores"]:
         score["standard_error"] = 0.5
     run = {"accuracy": accuracy, "performance": {"tokens_per_sec": 1e9}}
     baseline = _summary(
-        folder / "baseline", run=run, benchmark=EDGE, scenario="SingleStream", label=LABEL
+        folder / "last-good" / GATE, run=run, benchmark=EDGE, scenario="SingleStream", label=LABEL
     )
     content = json.loads((baseline / "summary.json").read_text())
     content["system"] = json.loads(json.dumps(describe_system()))
     (baseline / "summary.json").write_text(json.dumps(content))
     # LoadGen asks for twice the queries of its duration at the accuracy run's latency.
     delays = json.dumps({"delays_s": [0.1] * (SMOKE["SingleStream"].samples or 0) + [0.05]})
-    asked = ("-m", "singlestream", f"--baseline={baseline}", f"--junitxml={folder}/junit.xml")
-    return run_suite(folder / "results", *COMMAND, *asked, STAND_IN=delays)
+    variables = {"OUT": folder / "out", "BASELINES": folder, "PROFILE": "smoke", "REPEAT": "1"}
+    variables["ARGS"] = shlex.join(["-m", GATE, *COMMAND])
+    job = Job.of({f"MLPERF_{name}": str(value) for name, value in variables.items()})
+    sessions = []
+
+    def run_here(command: Sequence[str], into: Path | None) -> int:
+        if into is None:
+            place = command.index("--results-dir")
+            words = (*command[3:place], *command[place + 2 :])
+            sessions.append(run_suite(Path(command[place + 1]), *words, STAND_IN=delays))
+            return sessions[0].exit_code
+        with into.open("w") as file, redirect_stdout(file):
+            return main(command[3:])
+
+    with pytest.MonkeyPatch.context() as patch:
+        # The gates of a job are longer: Offline and Server.
+        patch.setattr(gate, "GATES", (GATE,))
+        patch.setattr(gate, "_engine_versions", list)
+        status = measure(job, run_here)
+    return GatedJob(status, job.out, sessions[0])
+
+
+@pytest.fixture(scope="module")
+def regressed(gated: GatedJob) -> SuiteRun:
+    return gated.session
+
+
+def test_a_gated_job_says_the_same_in_the_same_words_everywhere(gated: GatedJob) -> None:
+    session, regression = gated.session, gated.session.summary.regression
+    assert gated.status == session.exit_code == 1, session.output
+    assert regression is not None
+    words = headline(session.summary)
+    worst = words.partition(f"; {LABEL}")[0]
+    assert worst == f"regressed: {regression.regressed}"
+    title, first, *rest = (gated.out / "table.md").read_text().split("\n\n")
+    assert (title, first) == (f"### MLPerf suite: {GATE}: failed", f"**{escaped(words)}**")
+    report = unescaped((session.folder / "report.md").read_text()).replace("*", "")
+    assert report.partition("## Is it valid?\n\n")[2].startswith(worst)
+    assert worst in " ".join(session.output.split()).partition(" SingleStream ===")[2]
+    suite = ET.parse(gated.out / JUNIT).getroot()
+    properties = {p.get("name"): p.get("value") for p in suite.iter("property")}
+    assert properties[f"{EDGE} SingleStream"] == words
+    found = {
+        case.get("name", "").rpartition("-")[2][:-1]: p.get("value", "")
+        for case in suite.iter("testcase")
+        for p in case.iter("property")
+        if p.get("name") == "found"
+    }
+    results = [json.loads(p.read_text()) for p in (gated.out / "allure").glob("*-result.json")]
+    texts = [json.dumps(result, ensure_ascii=False) for result in results]
+    for change in regression.metrics:
+        # One verdict with one interval, whenever its test was made.
+        line = f"{change.outcome}: {change.label} {change.words}, baseline "
+        assert found[change.metric].startswith(line)
+        assert any(line in text for text in texts)
+        if change.outcome == "regressed":
+            assert any(f": {line}" in part for part in rest)
 
 
 def test_the_gate_as_a_user_starts_it(regressed: SuiteRun, tmp_path: Path) -> None:
-    assert regressed.exit_code == 1, regressed.output
-    for metric in ("tokens_per_sec", "rouge1"):
-        assert f"regression_{metric}: failed: found regressed: -" in regressed.output
     assert set(regressed.statuses().values()) == {"passed", "shortened"}
     assert regressed.summary.regression is not None
     outcomes = {change.metric: change.outcome for change in regressed.summary.regression.metrics}
@@ -495,7 +565,7 @@ def test_early_stoppings_estimates_reach_every_reader_of_a_session(regressed: Su
     assert [in_ms(*words) for words in cells] == rounded
     cases = {
         case.get("name"): case
-        for case in ET.parse(regressed.results_dir.with_name("junit.xml")).iter("testcase")
+        for case in ET.parse(regressed.results_dir.parents[1] / JUNIT).iter("testcase")
     }
     failed = {name for name, case in cases.items() if case.find("failure") is not None}
     speed = f"test_metric[{EDGE}-singlestream-tokens_per_sec]"

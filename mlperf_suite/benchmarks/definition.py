@@ -408,12 +408,6 @@ class Benchmark:
         name of one that LoadGen runs in other rounds."""
         return (*self.scenarios, *self.of_client)
 
-    def offered_in(self, round_: str) -> tuple[Scenario, ...]:
-        """The scenarios that a round offers; empty if it does not offer the benchmark."""
-        if round_ not in self.rounds:
-            return ()
-        return tuple(s for s in self.scenarios if not s.rounds or round_ in s.rounds)
-
     def scenario(self, name: str) -> Scenario:
         """The scenario of that name, or `CURVE`. Raises KeyError if the benchmark has none."""
         if name == CURVE:

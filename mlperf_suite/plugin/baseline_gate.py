@@ -10,7 +10,7 @@ import pytest
 
 from mlperf_suite.errors import UsageError
 from mlperf_suite.plugin.options import settings_of
-from mlperf_suite.rules.verdict import Status, Verdict, figure_words
+from mlperf_suite.rules.verdict import Status, Verdict
 from mlperf_suite.session.plan import Plan
 from mlperf_suite.session.run_kind import kind_of
 
@@ -87,8 +87,7 @@ def regression_verdict(regression: RegressionFigures | None, metric: str) -> Ver
     return Verdict(
         rule,
         _STATUS.get(change.outcome, "passed"),
-        f"{change.outcome}: {change.words}, baseline {figure_words(change.baseline, 6)}, "
-        f"candidate {figure_words(change.current, 6)} {change.unit}",
+        change.line,
         limit,
         f"noise from {change.noise_from}{advice if change.outcome == 'cannot tell' else ''}",
     )

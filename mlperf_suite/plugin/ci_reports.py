@@ -1,22 +1,18 @@
-"""Reports for CI: JUnit properties, Allure labels and attachments, pytest-benchmark's records."""
+"""Reports for CI: JUnit properties, pytest-benchmark's records."""
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.plugin.cases import LoadGenClock, step_of
 from mlperf_suite.plugin.lifecycle import SUITE
-from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.outcomes import VERDICT, summary_of
-from mlperf_suite.rules.verdict import Verdict, in_words
 from mlperf_suite.session.run_kind import kind_of
 
 if TYPE_CHECKING:
@@ -31,10 +27,9 @@ _META = (
     *("round", "profile", "label"),
 )
 _VERSIONS = ("vllm_version", "loadgen_version", "torch_version", "python_version", "cpu", "gpus")
-_RATES = ("tokens_per_sec", "samples_per_sec", "qps", "duration_s", "total_new_tokens")
+_RATES = ("tokens_per_sec", "samples_per_sec", "qps")
 _TIMES = ("latency_ms", "ttft_ms", "tpot_ms")
-_ATTACHED = pytest.StashKey[set[str]]()
-_LAST = pytest.StashKey[dict[tuple[str, str], str]]()
+_RECORD = pytest.StashKey[Callable[[str, object], None]]()
 
 
 # A run as flat names and values
@@ -52,7 +47,7 @@ def _suite_properties(meta: Meta, system: Mapping[str, object]) -> dict[str, str
 
 
 def metrics(summary: Summary, mode: str) -> dict[str, float]:
-    """The figures of one mode's run: rates per second, times in ms, scores in their own unit.
+    """The figures of one mode's run: mean rates per second, times in ms, scores in their unit.
 
     Percentiles are named like `ttft_ms_p99`; figures that the run does not have are left out.
     `latency_ms_early_stopping` is early stopping's estimate of the percentile that the scenario is
@@ -62,7 +57,9 @@ def metrics(summary: Summary, mode: str) -> dict[str, float]:
     run, figures = summary.run, dict[str, float | None]()
     performance = run.performance if mode == "performance" else None
     if performance is not None:
-        figures |= {name: getattr(performance, name) for name in _RATES}
+        figures |= {name: performance.mean(name) for name in _RATES}
+        figures["duration_s"] = performance.duration_s
+        figures["total_new_tokens"] = performance.total_new_tokens
         for times in _TIMES:
             percentiles = getattr(performance, times) or {}
             figures |= {f"{times}_{name}": value for name, value in percentiles.items()}
@@ -77,128 +74,59 @@ def metrics(summary: Summary, mode: str) -> dict[str, float]:
 # Of every test
 
 
-def _run_key(item: pytest.Item) -> StepKey | None:
+def judged_run(item: pytest.Item) -> StepKey | None:
+    """The run with verdicts of its own that a test asks for; None if it asks for none."""
     step = step_of(item)
     return step if step is not None and kind_of(step).is_run else None
 
 
-def _summary(suite: Session, key: StepKey) -> tuple[Summary, Path] | None:
-    """The summary and the folder of a run, None before they are made."""
-    if not suite.recorder.has_begun(key):
-        return None
-    result = suite.recorder.result_of(key)
-    return suite.recorder.summary(result), result.folder.path
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_finish(session: pytest.Session) -> None:
-    keys = ((_run_key(item), item.nodeid) for item in session.items)
-    last = {key.benchmark_and_scenario: nodeid for key, nodeid in keys if key is not None}
-    session.config.stash[_LAST] = last
-    session.config.stash[_ATTACHED] = set()
-
-
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Add the test's run to every report after the call, when it is made and judged."""
+    """Add the verdict and the figures of its run to a test after the call, when they are made."""
     try:
         return (yield)
     finally:
-        _tell(item)
-
-
-def _tell(item: pytest.Item) -> None:
-    suite, key = item.config.stash.get(SUITE, None), _run_key(item)
-    verdict = item.stash.get(VERDICT, None)
-    if verdict is not None:
-        for name in ("found", "required", "why"):
-            item.user_properties.append((name, getattr(verdict, name)))
-    made_of = _summary(suite, key) if suite and key else None
-    if key is not None and made_of is not None:
-        item.user_properties.extend(metrics(made_of[0], key.mode).items())
-    if item.config.getoption("allure_report_dir", None):
-        _tell_allure(item, key, verdict, made_of)
+        suite, key = item.config.stash.get(SUITE, None), judged_run(item)
+        if verdict := item.stash.get(VERDICT, None):
+            for name in ("found", "required", "why"):
+                item.user_properties.append((name, getattr(verdict, name)))
+        if suite and key and suite.recorder.has_begun(key):
+            summary = suite.recorder.summary(suite.recorder.result_of(key))
+            item.user_properties.extend(metrics(summary, key.mode).items())
 
 
 # JUnit
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _record_suite_properties(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> None:
-    suite = pytestconfig.stash.get(SUITE, None)
-    report_dir = pytestconfig.getoption("allure_report_dir", None)
-    if suite is None or not (pytestconfig.getoption("xmlpath") or report_dir):
-        return
+def _record_property(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> None:
+    """Keep what records a property of JUnit's suite, which only a fixture gets."""
+    pytestconfig.stash[_RECORD] = request.getfixturevalue("record_testsuite_property")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Before JUnit's file is written."""
+    suite, record = session.config.stash.get(SUITE, None), session.config.stash.get(_RECORD, None)
+    if suite is not None and record is not None and session.config.getoption("xmlpath"):
+        for name, value in session_properties(suite).items():
+            record(name, value)
+
+
+def session_properties(suite: Session) -> dict[str, str]:
+    """Of a session that ends: its settings, its versions, and what became of each result."""
     from mlperf_suite.hardware import describe_system
+    from mlperf_suite.reports.headline import headline
     from mlperf_suite.results.schema import Meta
 
+    # A result whose session was interrupted says so now.
+    suite.close()
     settings = suite.settings
     meta = Meta(model=settings.model, dataset=settings.dataset)
     meta = replace(meta, round=settings.round.name, profile=settings.profile)
-    properties = _suite_properties(meta, describe_system())
-    record = request.getfixturevalue("record_testsuite_property")
-    for name, value in properties.items():
-        record(name, value)
-    if report_dir:
-        folder = Path(report_dir)
-        folder.mkdir(parents=True, exist_ok=True)
-        lines = (f"{name}={in_words(value)}\n" for name, value in properties.items())
-        (folder / "environment.properties").write_text("".join(lines), encoding="utf-8")
-
-
-# Allure
-
-
-def _tell_allure(
-    item: pytest.Item,
-    key: StepKey | None,
-    verdict: Verdict | None,
-    made_of: tuple[Summary, Path] | None,
-) -> None:
-    import allure
-
-    if verdict is not None:
-        allure.dynamic.title(verdict.rule if key is None else f"{key}: {verdict.rule}")
-        allure.dynamic.description(verdict.line)
-        for name in ("found", "required"):
-            # Not part of the test's identity: its history continues when the figure changes.
-            allure.dynamic.parameter(name, getattr(verdict, name), excluded=True)
-    if key is None:
-        return
-    category = BENCHMARKS[key.benchmark].category
-    labels = {"benchmark": key.benchmark, "category": category, "scenario": key.scenario}
-    for name, value in labels.items():
-        allure.dynamic.label(name, value)
-    allure.dynamic.parent_suite(key.benchmark)
-    allure.dynamic.suite(key.scenario)
-    allure.dynamic.sub_suite(key.mode)
-    allure.dynamic.tag(settings_of(item.config).profile)
-    if made_of is None:
-        return
-    summary, folder = made_of
-    part = {"performance": "Performance", "accuracy": "Accuracy"}.get(key.mode)
-    # A caching audit's logs are not part of summary.logs, so none are attached.
-    part = part or f"Compliance/{key.mode.upper()}"
-    logs = [name for name in summary.logs if name.startswith(f"{part}/")]
-    _attach(item, folder, [name for name in logs if name.endswith(".txt")])
-    if item.config.stash[_LAST].get(key.benchmark_and_scenario) == item.nodeid:
-        plots = sorted(f"plots/{path.name}" for path in (folder / "plots").glob("*.png"))
-        _attach(item, folder, ["report.html", "report.md", "summary.json", *plots])
-
-
-def _attach(item: pytest.Item, folder: Path, names: list[str]) -> None:
-    """Attach files of a run, each once per session."""
-    import allure
-
-    kinds = allure.attachment_type
-    by_suffix = {".txt": kinds.TEXT, ".md": kinds.TEXT, ".json": kinds.JSON}
-    by_suffix |= {".html": kinds.HTML, ".png": kinds.PNG}
-    for name in names:
-        path = folder / name
-        if str(path) in item.config.stash[_ATTACHED] or not path.is_file():
-            continue
-        item.config.stash[_ATTACHED].add(str(path))
-        allure.attach.file(str(path), name, by_suffix[path.suffix])
+    summaries = map(suite.recorder.summary, suite.recorder.results)
+    ends = {summary.meta.title: headline(summary) for summary in summaries}
+    return _suite_properties(meta, describe_system()) | ends
 
 
 # pytest-benchmark

@@ -138,7 +138,15 @@ class MetricChange:
         return f"{self._step} {self._metric}"
 
     def is_no_regression(self) -> None:
-        """Judge whether the loss is within --max-regression or the noise."""
+        """Judge whether the loss is within --max-regression or the noise.
+
+        Together with the other metrics of its result, whose number decides on each interval.
+        """
+        suite = session_of(self._config)
+        for step in suite.plan.family(self._step):
+            outcome = suite.make(step)
+            if outcome.now and not outcome.ok:
+                _fail(self._config, outcome.failure)
         summary = summary_of(self._config, self._step, f"regression_{self._metric}")
         conclude(self._config, regression_verdict(summary.regression, self._metric))
 

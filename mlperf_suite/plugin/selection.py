@@ -9,7 +9,7 @@ import pytest
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import LOADGEN
-from mlperf_suite.plugin.cases import asks_for_engine, cases_of, no_case_of, steps_of
+from mlperf_suite.plugin.cases import MetricCase, asks_for_engine, cases_of, no_case_of, steps_of
 from mlperf_suite.plugin.existing_logs import is_of_logs, judged_of
 from mlperf_suite.plugin.lifecycle import plan_of
 from mlperf_suite.plugin.options import settings_of
@@ -96,11 +96,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = sorted(selection, key=partial(_place, plan))
 
 
-def _place(plan: Plan, item: pytest.Item) -> int:
-    """A test's place in the session: before all runs, or after the last run that it needs."""
+def _place(plan: Plan, item: pytest.Item) -> tuple[int, bool]:
+    """A test's place in the session: before all runs, or after the last run that it needs; there,
+    after the other tests if it judges a regression."""
     if asks_for_engine(item):
-        return -1
-    return max((plan.order_of(step) for step in steps_of(item)), default=plan.order_of(None))
+        return -1, False
+    compared = [case.key for case in cases_of(item) if isinstance(case, MetricCase)]
+    steps = [*steps_of(item), *(step for key in compared for step in plan.family(key))]
+    return max(map(plan.order_of, steps), default=plan.order_of(None)), bool(compared)
 
 
 def _nothing_left(config: pytest.Config, settings: Settings, reasons: Counter[NoCase]) -> str:

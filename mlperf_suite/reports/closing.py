@@ -10,14 +10,17 @@ from pathlib import Path
 
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.reports.feature_report import feature_reports
+from mlperf_suite.reports.headline import findings, rule_counts, worst_status
 from mlperf_suite.reports.performance_sections import (
+    RATES,
     early_estimates,
     early_lines,
     goodput_words,
+    repeats_words,
     reported_times,
     times_words,
 )
-from mlperf_suite.reports.sections import Line, count
+from mlperf_suite.reports.sections import Line
 from mlperf_suite.results.schema import (
     AccuracyFigures,
     Percentiles,
@@ -45,50 +48,25 @@ _HEADS: dict[Status, tuple[str, str, str]] = {
 
 def closing_lines(summary: Summary, folder: Path) -> list[Line]:
     """A result on one screen; it becomes longer only by its figures."""
-    figures = [*_answer(summary), *_folded(_figures(summary))]
+    figures = [*_folded(_answer(summary)), *_folded(_figures(summary))]
     # Not folded: a path is to be copied.
     end = list(_end(summary, folder))
     room = max(_LINES - len(figures) - len(end), _MIN_RULE_LINES)
     return [*figures, *_rules(summary.verdicts, room), *end]
 
 
-def rule_counts(verdicts: Sequence[Verdict]) -> str:
-    """How many rules passed, and how many ended otherwise, in words."""
-    numbers = {status: len(with_status(verdicts, status)) for status in _HEADS}
-    passes = len(verdicts) - sum(numbers.values())
-    words = {"failed": "FAILED"}
-    rest = [f"{number} {words.get(s, s)}" for s, number in numbers.items() if number]
-    return ", ".join([f"{passes} of {count(len(verdicts), 'rule')} passed", *rest])
-
-
 def _answer(summary: Summary) -> Iterator[Line]:
-    meta, worst = summary.meta, _worst(summary.verdicts)
-    if meta.status not in ("complete", "invalid") or meta.reason:
-        words = ": ".join(filter(None, (meta.status, meta.reason)))
-        yield from _folded([Line(None, words, style="bad")])
-    if summary.regressed:
-        words = f"REGRESSED against the baseline: {summary.regressed}"
-        yield from _folded([Line(None, words, style="bad")])
-    label = (meta.label or "").replace("smoke: ", "SMOKE RUN, ")
-    counts = rule_counts(summary.verdicts) if summary.verdicts else "no rule was judged"
-    counts += "" if worst == "failed" or not summary.verdicts else ", none failed"
-    style = {"failed": "bad", "passed": "ok"}.get(worst, "open")
-    style = "open" if style == "ok" and "not a" in label else style
-    yield from _folded([Line(None, ": ".join(filter(None, (label, counts))), "", style)])
-    if meta.not_submittable:
-        words = f"cannot be submitted: {meta.not_submittable}"
-        yield from _folded([Line(None, words, style="open")])
+    for finding in findings(summary):
+        yield Line(None, f"{finding.lead} {finding.text}".strip(), style=finding.style)
+    if summary.meta.not_submittable:
+        words = f"cannot be submitted: {summary.meta.not_submittable}"
+        yield Line(None, words, style="open")
 
 
 def rules_line(mode: str, verdicts: Iterable[Verdict]) -> list[Line]:
     """How many rules of a mode passed; no line if it has none."""
     own = [v for v in verdicts if v.rule.startswith(f"{mode}_")]
-    return [Line(mode.upper(), rule_counts(own), _worst(own))] if own else []
-
-
-def _worst(verdicts: Iterable[Verdict]) -> str:
-    statuses = {verdict.status for verdict in verdicts}
-    return next((s for s in (*_HEADS, "passed") if s in statuses), "not judged")
+    return [Line(mode.upper(), rule_counts(own), worst_status(own))] if own else []
 
 
 # The figures
@@ -112,10 +90,12 @@ def _figures(summary: Summary) -> Iterator[Line]:
 
 
 def _speed(performance: PerformanceFigures, verdicts: Mapping[str, Verdict]) -> Iterator[Line]:
-    rates = ((performance.tokens_per_sec, "tokens/s"), (performance.samples_per_sec, "samples/s"))
-    words = ", ".join(f"{value:,.2f} {unit}" for value, unit in rates if value is not None)
+    rates = ((performance.mean(name), rate) for rate, name in RATES)
+    words = ", ".join(f"{value:,.2f} {rate}" for value, rate in rates if value is not None)
     answers = {True: "LoadGen: VALID", False: "LoadGen: INVALID", None: ""}
     yield Line("speed", words, answers[performance.valid])
+    if words := repeats_words(performance):
+        yield Line("", words)
     if performance.invalid_reason:
         yield Line("", performance.invalid_reason, style="bad")
     estimate_name, estimates = early_estimates(performance)
@@ -186,11 +166,13 @@ def _rules(verdicts: Sequence[Verdict], room: int) -> list[Line]:
         waiting = with_status(verdicts, status)
         table = [Line(None, _row(head, "found", required), style="head")]
         while waiting:
-            block = _block(waiting[0], style)
-            rest = 2 if len(waiting) > 1 else 0
-            if len(lines) + len(table) + len(block) + rest > room:
+            space = room - len(lines) - len(table) - (2 if len(waiting) > 1 else 0)
+            if space < 1:
+                room = 0
                 break
-            table += block
+            block = _block(waiting[0], style)
+            # Its row alone comes before that of a milder rule.
+            table += block if len(block) <= space else block[:1]
             waiting = waiting[1:]
         lines += table if len(table) > 1 else []
         if waiting:
@@ -217,11 +199,8 @@ def _block(verdict: Verdict, style: str) -> list[Line]:
 def _row(rule: str, value: str, required: str) -> str:
     widths = (_RULE, _FOUND, COLUMNS - _RULE - _FOUND - 2)
     cells = zip((rule, in_words(value), in_words(required)), widths, strict=True)
-    return " ".join(f"{_cut(cell, width):{width}}" for cell, width in cells).rstrip()
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
+    fitted = ((c if len(c) <= width else f"{c[: width - 1]}…", width) for c, width in cells)
+    return " ".join(f"{cell:{width}}" for cell, width in fitted).rstrip()
 
 
 # The end
@@ -232,8 +211,10 @@ def _end(summary: Summary, folder: Path) -> Iterator[Line]:
     path = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
     yield Line("report", str(path))
     if meta.profile == "smoke":
-        own = "--model FOLDER measures yours; " if meta.model == "embedded" else ""
-        yield Line("next", f"{own}--profile official: MLPerf's own rules")
+        steps = ["--model FOLDER measures yours"] if meta.model == "embedded" else []
+        steps += [step for of in feature_reports(summary) for step in of.next_steps(summary)]
+        steps.append("--profile official: MLPerf's own rules")
+        yield from _folded([Line("next", "; ".join(steps))])
 
 
 # Lines

@@ -85,6 +85,10 @@ class FeatureReport:
         """Lines of the terminal's summary."""
         return []
 
+    def next_steps(self, summary: Summary) -> list[str]:
+        """What whoever made a smoke run may try next, in options."""
+        return []
+
     def score(self, summary: Summary) -> str:
         """The accuracy in the index of runs."""
         return ""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import floor
+from statistics import fmean, stdev
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.reports.feature_report import feature_reports
@@ -50,6 +51,7 @@ from mlperf_suite.results.schema import (
 from mlperf_suite.rules.verdict import time_words, times_in_unit
 
 _TIMES = (("latency", "latency"), ("TTFT", "ttft"), ("TPOT", "tpot"))
+RATES = (("tokens/s", "tokens_per_sec"), ("samples/s", "samples_per_sec"))
 _CURVES_NOTE = "The curves include every request; a percentile in a legend is LoadGen's, as above."
 
 
@@ -80,7 +82,7 @@ def _headline(summary: Summary, performance: PerformanceFigures) -> list[Row]:
         shown_times.append(("latency p90", times.get("latency", {}).get("p90")))
         name, estimates = early_estimates(performance)
         shown_times.append((name, estimates.get("latency")))
-    rates = (("tokens/s", performance.tokens_per_sec), ("samples/s", performance.samples_per_sec))
+    rates = [(rate, performance.mean(name)) for rate, name in RATES]
     names = ("TTFT", "TPOT") if times.keys() & {"TTFT", "TPOT"} else ("latency",)
     shown_times += [(f"{name} p99", times.get(name, {}).get("p99")) for name in names]
     tiles = [(name, decimal(value)) for name, value in rates if value is not None]
@@ -125,10 +127,20 @@ def _speed_notes(performance: PerformanceFigures) -> list[str]:
             "LoadGen reports early stopping's estimates of TTFT and TPOT. That of the latency "
             "follows the same rule, from the requests' times at the system under test."
         )
-    if performance.repeats:
-        rates = ", ".join(decimal(repeat.tokens_per_sec) for repeat in performance.repeats)
-        lines.append(f"Repeats, tokens/s: {rates}.")
+    if words := repeats_words(performance):
+        lines.append(f"{words}.")
     return lines
+
+
+def repeats_words(performance: PerformanceFigures) -> str:
+    """What a rate of several runs is the mean of; empty for a single run."""
+    values = performance.each("tokens_per_sec")
+    if len(values) < 2:
+        return ""
+    rates = ", ".join(map(decimal, values))
+    spread = stdev(values) / fmean(values)
+    words = f"Mean of {len(values)} runs, standard deviation {spread:.1%}: {rates} tokens/s"
+    return f"{words}; times are the first run's"
 
 
 def goodput_words(goodput: Goodput) -> str:
@@ -294,15 +306,15 @@ def _life_note(life: TimeBreakdown) -> str:
 def projections(summary: Summary) -> list[Table]:
     """Figures extrapolated from the measured rate; none if the run is no result."""
     performance = summary.run.performance
-    rate = performance.samples_per_sec if performance else None
+    rate = performance.mean("samples_per_sec") if performance else None
     if summary.no_result or performance is None or not rate:
         return []
     rows = [
         ("requests per hour", decimal(rate * 3600, 0)),
         ("requests per day", decimal(rate * 86_400, 0)),
     ]
-    if performance.tokens_per_sec:
-        rows.append(("tokens per day", decimal(performance.tokens_per_sec * 86_400, 0)))
+    if tokens := performance.mean("tokens_per_sec"):
+        rows.append(("tokens per day", decimal(tokens * 86_400, 0)))
     benchmark = BENCHMARKS.get(summary.meta.benchmark or "")
     if benchmark:
         name = f"the full data set, {benchmark.samples:,} samples"

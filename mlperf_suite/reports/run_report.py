@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from mlperf_suite.engines.protocol import SERVER_SETTINGS
 from mlperf_suite.reports.feature_report import feature_reports
+from mlperf_suite.reports.headline import findings, status_words
 from mlperf_suite.reports.performance_sections import (
     regression_sections,
     speed_sections,
@@ -29,7 +30,6 @@ from mlperf_suite.reports.sections import (
     Quotes,
     Row,
     Section,
-    Style,
     Table,
     Words,
     count,
@@ -110,7 +110,7 @@ def run_sections(
 
 def page_title(summary: Summary) -> str:
     """A page's title: what ran, and what was measured."""
-    return f"{_kind(summary.meta)}, {_status(summary)}: {summary.measured}"
+    return f"{_kind(summary.meta)}, {status_words(summary)}: {summary.measured}"
 
 
 # Is it valid?
@@ -123,57 +123,18 @@ def _head(summary: Summary) -> Section:
         label.append(Paragraph(f"{meta.not_submittable}.", lead="It cannot be submitted:"))
     measured = Paragraph(f"Measured: {summary.measured}.")
     title = f"{_kind(meta)} of {summary.model}"
-    return Section(title, [measured, *label], 1, _status(summary))
+    return Section(title, [measured, *label], 1, status_words(summary))
 
 
 def _kind(meta: Meta) -> str:
     return " ".join(filter(None, (meta.benchmark, meta.category, meta.scenario))) or "a run"
 
 
-def _status(summary: Summary) -> str:
-    meta = summary.meta
-    # A green "complete" would look like a result, or like no regression.
-    status = "regressed" if summary.regressed and meta.status == "complete" else meta.status
-    mark = "profiled" if meta.profiler else "smoke run" if meta.profile == "smoke" else ""
-    return ", ".join(filter(None, (status, mark)))
-
-
 def _validity(summary: Summary) -> Section:
     """The answer, beside it what is wrong, and every rule."""
     table = verdict_table(summary.verdicts, title="Every rule", folded=True)
     rules = table or paragraphs(["No rule was judged."])
-    return Section("Is it valid?", [_answer(summary), *_problems(summary), *rules])
-
-
-def _answer(summary: Summary) -> Paragraph:
-    meta, verdicts = summary.meta, summary.verdicts
-    failures, passes, unjudged, shortened = (
-        len(with_status(verdicts, status))
-        for status in ("failed", "passed", "not judged", "shortened")
-    )
-    style: Style = "bad"
-    if meta.status == "failed":
-        answer = "No: the run failed."
-    elif failures:
-        reason = f" This run is {summary.no_result}." if summary.no_result else ""
-        answer = f"No: {count(failures, 'rule')} failed of {len(verdicts)}.{reason}"
-        answer += f" It regressed too: {summary.regressed}." if summary.regressed else ""
-    elif summary.regressed:
-        answer = f"No rule failed, but it regressed against the baseline: {summary.regressed}."
-    elif meta.profiler is not None:
-        answer = f"No: {summary.no_result}. No rule is judged."
-    elif own := next(filter(None, (of.answer(summary) for of in feature_reports(summary))), None):
-        return own
-    elif meta.status == "running" or not verdicts:
-        style, answer = "open", "Unknown: the run has not finished, or no rule was judged."
-    elif not (shortened or unjudged) and meta.profile != "smoke":
-        style, answer = "ok", f"Yes: all {count(len(verdicts), 'rule')} passed."
-    else:
-        style, answer = "open", f"No rule failed: {count(passes, 'rule')} of {len(verdicts)} passed"
-        answer += f", {unjudged} could not be judged" if unjudged else ""
-        answer += f", {shortened} were shortened" if shortened else ""
-        answer += ". A smoke run is not an MLPerf result." if meta.profile == "smoke" else "."
-    return Paragraph(answer, style=style)
+    return Section("Is it valid?", [*findings(summary), *_problems(summary), *rules])
 
 
 def _names(verdicts: Sequence[Verdict], status: Status) -> str:
@@ -298,9 +259,7 @@ def _value(value: object) -> str:
 
 def _problems(summary: Summary) -> list[Block]:
     """What failed, what was not judged or shortened, and what each of these rules demands."""
-    verdicts, reason = summary.verdicts, summary.meta.reason
-    failed = "The run failed" if summary.meta.status == "failed" else "Not made to its end"
-    lines = [f"{failed}: {reason}"] if reason else []
+    verdicts, lines = summary.verdicts, []
     if unjudged := _names(verdicts, "not judged"):
         lines.append(f"Not judged: {unjudged}.")
     if shortened := _names(verdicts, "shortened"):

@@ -19,6 +19,7 @@ from mlperf_suite.loadgen.timeline import read_timeline
 from mlperf_suite.reports.feature_report import IndexColumn, feature_reports
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.markdown import markdown_text
+from mlperf_suite.reports.performance_sections import RATES
 from mlperf_suite.reports.plots import BLUE, plots_of
 from mlperf_suite.reports.run_report import page_title, run_sections
 from mlperf_suite.reports.sections import (
@@ -254,7 +255,7 @@ def _name(entry: KeptRun) -> Words:
 def _figures(entry: KeptRun) -> tuple[str, ...]:
     run, performance = entry.summary.run, entry.performance
     ttft_p99 = (performance.ttft_ms or {}).get("p99")
-    rates = (performance.tokens_per_sec, performance.samples_per_sec)
+    rates = (performance.mean(name) for _, name in RATES)
     accuracy = "".join(report.score(entry.summary) for report in feature_reports(entry.summary))
     for score in run.accuracy.scores[:1] if run.accuracy else ():
         accuracy = f"{score.name} {in_unit(score.value, score.unit)}"

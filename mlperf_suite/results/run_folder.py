@@ -24,7 +24,7 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import CURVE, SCENARIOS
 from mlperf_suite.errors import UsageError
 from mlperf_suite.feature import features
-from mlperf_suite.results.schema import UNKNOWN, RepeatFigures, Summary, version_fault
+from mlperf_suite.results.schema import UNKNOWN, PerformanceFigures, Summary, version_fault
 from mlperf_suite.secrets import redact
 from mlperf_suite.untrusted_files import open_regular
 
@@ -441,9 +441,9 @@ class KeptRun:
         return self.summary.meta.label or ""
 
     @property
-    def performance(self) -> RepeatFigures:
+    def performance(self) -> PerformanceFigures:
         """Its performance figures; each is None if there are none."""
-        return self.summary.run.performance or RepeatFigures()
+        return self.summary.run.performance or PerformanceFigures()
 
     @property
     def gate(self) -> str:
@@ -493,7 +493,7 @@ def trends_of(entries: list[KeptRun]) -> list[Trend]:
     """The main metric of each system and scenario with at least two runs that are results."""
     points: dict[tuple[str, str], list[tuple[str, float]]] = {entry.line: [] for entry in entries}
     for entry in reversed(entries):
-        latency_ms, rate = entry.performance.latency_ms, entry.performance.tokens_per_sec
+        latency_ms, rate = entry.performance.latency_ms, entry.performance.mean("tokens_per_sec")
         value = (latency_ms or {}).get("p90") if _is_single(entry.line) else rate
         if value is not None and not entry.summary.no_result:
             points[entry.line].append((entry.name, value))

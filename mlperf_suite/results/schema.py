@@ -16,7 +16,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
+from math import inf
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any, Literal, get_args
 
 from mlperf_suite.assets import EMBEDDED_MODEL
@@ -25,7 +27,7 @@ from mlperf_suite.feature import features
 from mlperf_suite.loadgen.timeline import EngineLoad
 from mlperf_suite.results.typed_json import read, to_json, written_fields
 from mlperf_suite.rules import rule_named
-from mlperf_suite.rules.verdict import Status, Verdict, in_words
+from mlperf_suite.rules.verdict import Status, Verdict, figure_words, in_words
 
 SCHEMA_VERSION = 6
 CLIENT_BOUND = "client-bound: not a result"
@@ -308,6 +310,18 @@ class PerformanceFigures(RepeatFigures):
     untimed: str = ""
     made_again: str = ""
 
+    def each(self, rate: str) -> list[float]:
+        """A rate of this run and of its repeats, by name; empty if this run has none."""
+        values = [getattr(run, rate) for run in (self, *self.repeats)]
+        known = [value for value in values if value and 0 < value < inf]
+        return known if values[0] in known else []
+
+    def mean(self, rate: str) -> float | None:
+        """The geometric mean of a rate over the repeats, as the regression gate compares it."""
+        values = self.each(rate)
+        value: float | None = geometric_mean(values) if len(values) > 1 else getattr(self, rate)
+        return value
+
 
 @dataclass(frozen=True, slots=True)
 class WarmUpFigures:
@@ -378,6 +392,13 @@ class ChangeFigures:
     outcome: ChangeOutcome = "cannot tell"
     words: str = ""
     noise_from: str = ""
+
+    @property
+    def line(self) -> str:
+        """The verdict with both sides' figures."""
+        sides = (figure_words(side or 0.0, 6) for side in (self.baseline, self.current))
+        figures = "baseline {}, candidate {}".format(*sides)
+        return f"{self.outcome}: {self.label} {self.words}, {figures} {self.unit}"
 
 
 @dataclass(frozen=True, slots=True)

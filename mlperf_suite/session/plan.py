@@ -43,6 +43,12 @@ class Plan:
         """The keys made with the engine of the runs."""
         return tuple(key for key in self.keys if kind_of(key).role == "runs")
 
+    def family(self, key: StepKey) -> tuple[StepKey, ...]:
+        """The keys whose metrics the regression gate judges together with a key's: its result's."""
+        place = key.benchmark_and_scenario
+        keys = (own for own in self.keys if own.benchmark_and_scenario == place)
+        return tuple(own for own in keys if kind_of(own).is_compared)
+
     def order_of(self, key: StepKey | None) -> int:
         """The position of a key among the steps, to sort tests by; unknown keys come last."""
         keys: Sequence[StepKey | None] = self.keys

@@ -299,7 +299,7 @@ def test_the_gate_is_an_exit_status(
     assert (code, gate_of(text)) == (0, [])
     code, text, _ = compare(*runs, "--gate")
     assert code == status
-    assert [line.split(":")[1:3] for line in gate_of(text)] == [[" b", " rouge1"]] * status
+    assert [line.split(":")[1:3] for line in gate_of(text)] == [[" b", " regressed"]] * status
 
 
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {

@@ -42,7 +42,7 @@ def test_the_report_has_each_point_with_its_outcome_and_reason() -> None:
     assert rows["512"][2::6] == ["over-saturated", "TTFT grew from 0.4 s to 9 s in 20 s"]
     assert rows["1,024"][2] == "not run"
     assert rows["64"][:3] == ["64", "high", "measured"] and "[" in rows["64"][3]
-    assert f"{NO_ENDPOINTS_RESULT}." in text and "7 of 10 points" in text
+    assert f"curve:** {NO_ENDPOINTS_RESULT}\n" in text and "7 of 10 points" in text
 
 
 def test_the_terminal_says_the_highest_point_and_the_knee() -> None:
@@ -85,7 +85,7 @@ def test_curves_are_compared_on_one_chart_and_in_words(tmp_path: Path, compare: 
 @pytest.mark.parametrize(
     ("second", "words"),
     [
-        (made_curve(0.01, 0.1, seed=2), "gate: run1: curve_area: -2"),
+        (made_curve(0.01, 0.1, seed=2), "gate: run1: regressed: area of the curve -2"),
         (made_curve(0.01, seed=2), None),
         (None, "only one of this run and the baseline has a curve"),
         (made_curve(0.4, seed=2), "would hide that half of the speed is lost"),

@@ -148,6 +148,13 @@ def test_new_reports(whole: SuiteRun, tmp_path: Path, capsys: CaptureFixture[str
     assert main(["report", str(copy)]) == 0
     for file in (p for p in original.rglob("*") if p.is_file()):
         assert (copy / file.relative_to(original)).read_bytes() == file.read_bytes(), file
+    change = {"metric": "mmlu", "label": "MMLU", "outcome": "regressed", "words": "-9.0%"}
+    content = read(copy, "summary.json") | {"regression": {"metrics": [change]}}
+    (copy / "summary.json").write_text(json.dumps(content))
+    assert main(["report", str(copy)]) == 0
+    text = (copy / "report.md").read_text()
+    assert text.startswith("# MMLU: regressed, smoke run\n") and "**regressed:** MMLU -9.0%" in text
+    assert "### Compared with" in text
     (copy / "summary.json").write_text(json.dumps({"meta": {"benchmark": "mmlu"}}))
     assert main(["report", str(copy)]) == 2
     assert "not the summary of an MMLU run" in capsys.readouterr().err

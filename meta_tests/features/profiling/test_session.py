@@ -107,7 +107,7 @@ def test_a_profiled_run_leaves_its_trace_and_is_no_result(make: Make, tmp_path: 
     assert {(v.status, v.why) for v in summary.verdicts} == {("not judged", PROFILED)}
     for name in ("report.md", "report.html"):
         text = (folder / name).read_text()
-        assert f"No: {PROFILED}. No rule is judged." in text
+        assert f"{summary.meta.label}:" in text
         assert "perfetto.dev" in text and "75.0" in text and "requests per hour" not in text
     (judged,) = judge_folder(folder)
     statuses = {v.rule: v.status for v in judged.verdicts}

@@ -228,4 +228,4 @@ def test_a_picture_that_the_server_refuses_ends_the_run_in_one_line(tmp_path: Pa
     assert summary.run.remote["accuracy"].client.processes
     assert summary.run.is_empty and not summary.verdicts
     report = (folder / "report.md").read_text()
-    assert "No: the run failed." in report and "No accuracy result." in report
+    assert "**failed:** " in report and "No accuracy result." in report

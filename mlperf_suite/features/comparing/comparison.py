@@ -51,7 +51,7 @@ from mlperf_suite.results.regression import (
 from mlperf_suite.results.run_folder import read_object
 from mlperf_suite.results.schema import RegressionFigures
 from mlperf_suite.rules import rule_named
-from mlperf_suite.rules.verdict import figure_words, in_words
+from mlperf_suite.rules.verdict import in_words
 from mlperf_suite.settings import OPTION_OF_FIELD
 
 PLOT_FORMATS = (".png", ".svg", ".pdf")
@@ -344,12 +344,7 @@ def _losses(first: BaselineRun, run: BaselineRun, regression: RegressionFigures)
     if first.has_engine_facts and not run.has_engine_facts:
         lines.append("its engine is not known, but the baseline's is: config.json does not name it")
     lines += underpowered_metrics(regression.metrics, at_a_rate)
-    return lines + [
-        f"{change.metric}: {change.words}, baseline {figure_words(change.baseline or 0.0, 6)}, "
-        f"candidate {figure_words(change.current or 0.0, 6)} {change.unit}"
-        for change in regression.metrics
-        if change.outcome == "regressed"
-    ]
+    return [*(c.line for c in regression.metrics if c.outcome == "regressed"), *lines]
 
 
 # What is wrong

@@ -10,6 +10,8 @@ from mlperf_suite.features.mmlu.figures import MmluFigures, mmlu_of
 from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.features.mmlu.mmlu_questions import CHANCE, DOMAINS
 from mlperf_suite.reports.feature_report import FeatureReport
+from mlperf_suite.reports.headline import findings, status_words
+from mlperf_suite.reports.performance_sections import regression_sections
 from mlperf_suite.reports.plots import BLUE, GREEN, ORANGE
 from mlperf_suite.reports.run_report import is_remote, remote_note, requirements, verdict_table
 from mlperf_suite.reports.sections import (
@@ -61,9 +63,7 @@ def mmlu_sections(summary: Summary, folder: Path, config: Config | None = None) 
     """The report of an MMLU run, whose plots are in its folder."""
     meta, mmlu = summary.meta, mmlu_of(summary)
     about = f"Model {meta.model}, data {meta.dataset}, started {meta.started}."
-    blocks: list[Block] = [Paragraph(about, lead=f"{meta.label}.")]
-    if meta.reason:
-        blocks.append(Paragraph(lead=f"The run failed: {meta.reason}"))
+    blocks: list[Block] = [Paragraph(about), *findings(summary)]
     blocks += _blocks(mmlu) if mmlu else []
     if is_remote(summary.run, config):
         blocks.append(Paragraph(remote_note("summary.json and config.json")))
@@ -73,7 +73,8 @@ def mmlu_sections(summary: Summary, folder: Path, config: Config | None = None) 
         for name in sorted(_plots(folder) & set(summary.plots))
     ]
     return [
-        Section(_NAME, blocks, 1, meta.status),
+        Section(_NAME, blocks, 1, status_words(summary)),
+        *regression_sections(summary.regression),
         Section("Rules", [*rules, *pictures]),
     ]
 

@@ -30,6 +30,12 @@ class ServersReport(FeatureReport):
         lines = _remote_lines(summary.run.remote)
         return [Line("" if number else "endpoint", line) for number, line in enumerate(lines)]
 
+    def next_steps(self, summary: Summary) -> list[str]:
+        if summary.run.remote:
+            return ["--baseline RUN: did it get slower?"]
+        is_embedded = summary.meta.model == "embedded"
+        return ["--endpoint URL measures a server"] if is_embedded else []
+
 
 REPORT = ServersReport()
 

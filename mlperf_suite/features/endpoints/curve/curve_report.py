@@ -52,13 +52,12 @@ class CurveReport(FeatureReport):
             return None
         if status == "invalid":
             failed = [point for point in curve.points if point.outcome == "failed"]
-            words = f"No: {count(len(failed), 'point')} failed of {len(curve.points)}."
+            words = f"{count(len(failed), 'point')} failed of {len(curve.points)}"
             return Paragraph(words, style="bad")
         if summary.verdicts or status != "complete":
             return None
         package = "submission --series endpoints builds its package, which is judged"
-        words = f"No rule judges a curve: {summary.no_result or package}."
-        return Paragraph(words, style="open")
+        return Paragraph(summary.no_result or package, "no rule judges a curve:", "open")
 
     def scores(self, summary: Summary) -> str:
         curve = curve_of(summary)
