@@ -13,6 +13,7 @@ from mlperf_suite.engines.protocol import Engine, RemoteEngine, ScoringEngine
 from mlperf_suite.features.evals.eval_key import EVALS
 from mlperf_suite.features.evals.eval_results import EvalRecord, scores_of
 from mlperf_suite.features.evals.eval_rules import EvalFacts
+from mlperf_suite.features.evals.lm_eval_tasks import EvalTask
 from mlperf_suite.features.evals.task_lm import TaskJournal, TaskLM, open_journal
 from mlperf_suite.features.mmlu.engine_lm import quiet_lm_eval
 from mlperf_suite.features.mmlu.journal import JOURNAL_NAME, system_of
@@ -67,7 +68,7 @@ class EvalRun:
         record.resumed = taken
         lm = self._lm(engine, journal, record, taken)
         cached, start_s = lm.cached_prompt_tokens, time.perf_counter()
-        evaluation = evaluate(lm, record)
+        evaluation = evaluate(lm, record.task)
         record.elapsed_s = time.perf_counter() - start_s
         record.scores = scores_of(record.task, evaluation)
         answers = [journal[key] for key in dict.fromkeys(lm.asked)]
@@ -92,9 +93,8 @@ class EvalRun:
         return TaskLM(engine, inputs.tokenizer, inputs.eos_token_ids, journal, silence_s, tell)
 
 
-def evaluate(lm: Any, record: EvalRecord) -> Any:
+def evaluate(lm: Any, task: EvalTask) -> Any:
     """What lm-eval makes of a task with any model: scores, and a sample for each document."""
-    task = record.task
     with quiet_lm_eval():
         return lm_eval.evaluate(
             lm,
