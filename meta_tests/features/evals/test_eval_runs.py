@@ -144,7 +144,7 @@ def test_a_prompt_that_does_not_fit_is_named(make: Make, tmp_path: Path) -> None
     key = EvalKey("own")
     session = make(key, kind=Reckoner, task="own", task_folder=folder)
     failure = session.suite.make(key).failure
-    assert failure is not None and "own document 0: a prompt of" in failure
+    assert failure is not None and "own, document 1 of this run: a prompt of" in failure
     assert "9,000 of the answer do not fit the engine's context of 8,192" in failure
 
 

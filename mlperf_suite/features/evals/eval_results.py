@@ -39,10 +39,10 @@ class EvalDocument:
     metrics: dict[str, Any]
     weight: float = 1.0
 
-    def score(self, metric: str) -> float | None:
-        """A metric in percent, weighted; None if it is no number from 0 to 1."""
+    def score(self, metric: str, *, weighted: bool = True) -> float | None:
+        """A metric in percent; None if it is no number from 0 to 1."""
         value = _share(self.metrics.get(metric))
-        return None if value is None else 100 * value * self.weight
+        return None if value is None else 100 * value * (self.weight if weighted else 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +70,11 @@ def scores_of(task: EvalTask, evaluation: Mapping[str, Any]) -> EvalScores:
         weight = 1.0 if by_size else total / (len(names) * len(task.chosen[name]))
         documents += _documents(name, task.chosen[name], evaluation["samples"][name], weight)
     whole = results.get(task.name, {})
-    scores = {m: _score(documents, m, whole.get(m), is_group=len(names) > 1) for m in metrics}
+    scores = {m: _score(documents, m, whole.get(m), weighted=True) for m in metrics}
     by_task = {}
     for name in names if len(names) > 1 else ():
         own = [document for document in documents if document.task == name]
-        by_task[name] = _score(own, metrics[0], results[name].get(metrics[0]), is_group=False)
+        by_task[name] = _score(own, metrics[0], results[name].get(metrics[0]), weighted=False)
     return EvalScores(metrics[0], scores, by_task, documents)
 
 
@@ -113,13 +113,11 @@ def _answer(sample: Mapping[str, Any]) -> object:
 
 
 def _score(
-    documents: Sequence[EvalDocument], metric: str, aggregate: object, *, is_group: bool
+    documents: Sequence[EvalDocument], metric: str, aggregate: object, *, weighted: bool
 ) -> EvalScore:
     """The mean over the documents in percent if lm-eval's figure is one, else its figure."""
-    shares = [document.score(metric) for document in documents]
+    shares = [document.score(metric, weighted=weighted) for document in documents]
     own = [share for share in shares if share is not None]
-    if not is_group:
-        own = [share / d.weight for share, d in zip(own, documents, strict=False)]
     figure = float(aggregate) if isinstance(aggregate, int | float) else None
     count = len(documents)
     if len(own) == count:

@@ -87,7 +87,7 @@ class EvalRun:
         self.display.begin(task.name, task.planned)
 
         def tell(place: str) -> None:
-            self.display.items(len(journal), task.planned, place.partition(" ")[0])
+            self.display.items(len(journal), task.planned, place.partition(",")[0])
 
         silence_s = inputs.settings.engine_silence
         return TaskLM(engine, inputs.tokenizer, inputs.eos_token_ids, journal, silence_s, tell)

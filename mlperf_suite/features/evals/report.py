@@ -51,7 +51,7 @@ class EvalReport(FeatureReport):
         if figures is None:
             return []
         lines = [
-            f"{_words(figures.score)} {in_words(figures.metric or '')} of "
+            f"{_words(figures.score)} by {in_words(figures.metric or '')}, "
             f"{decimal(figures.planned, 0)} of {decimal(figures.available, 0)} documents, "
             f"{_shots(figures)}, through lm-eval {figures.lm_eval_version}",
             *([_cut(figures)] if figures.cut else []),

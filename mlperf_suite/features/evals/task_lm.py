@@ -336,7 +336,8 @@ class TaskLM(TokenizingLM):
 
 
 def _place(request: Instance) -> str:
-    return f"{request.task_name} document {request.doc_id}"
+    # lm-eval numbers the documents that were drawn.
+    return f"{request.task_name}, document {request.doc_id + 1} of this run"
 
 
 def _fingerprint(*parts: object) -> str:
