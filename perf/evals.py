@@ -31,6 +31,7 @@ from mlperf_suite.features.evals.eval_run import evaluate
 from mlperf_suite.features.evals.lm_eval_tasks import EvalTask, read_task
 from mlperf_suite.features.evals.options import shots_by_task
 from mlperf_suite.features.evals.task_lm import TaskLM, open_journal
+from mlperf_suite.hardware import Precision
 from mlperf_suite.settings import resolve_settings
 from perf.mmlu_equality import TOLERANCE, lm_eval_backend
 from perf.pairs import in_turn, middle, print_header, print_row
@@ -64,8 +65,8 @@ class Suite:
         context = [*self.tokenizer(prompt)["input_ids"], *one[:same]]
         request = ScoreRequest(0, context, [[one[same]], [two[same]]])
         ((_, score),) = self.engine.score([request])
-        likely = [likelihood.logprob for likelihood in score.likelihoods]
-        return abs(likely[0] - likely[1])
+        mine, other = (likelihood.logprob for likelihood in score.likelihoods)
+        return abs(mine - other)
 
     def _ids(self, text: str) -> list[int]:
         ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -143,7 +144,7 @@ def report(name: str, ours: EvalScores, theirs: EvalScores, found: Sequence[Any]
     return len(far)
 
 
-def hugging_face(precision: str) -> AbstractContextManager[Any]:
+def hugging_face(precision: Precision) -> AbstractContextManager[Any]:
     """lm-eval's own Hugging Face backend."""
     from lm_eval.models.huggingface import HFLM
 
@@ -183,7 +184,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=0)
     options = parser.parse_args()
     room, precision = options.max_model_len, options.precision
-    backends = {
+    backends: dict[str, Callable[[], AbstractContextManager[Any]]] = {
         "vLLM": partial(lm_eval_backend, MODEL, room, precision),
         "Hugging Face": partial(hugging_face, precision),
     }

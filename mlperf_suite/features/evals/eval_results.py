@@ -65,7 +65,7 @@ def scores_of(task: EvalTask, evaluation: Mapping[str, Any]) -> EvalScores:
     metrics = [name for name in results[names[0]] if "," in name and "_stderr," not in name]
     by_size = _weights_by_size(task, metrics[0])
     total = task.planned
-    documents = []
+    documents: list[EvalDocument] = []
     for name in names:
         weight = 1.0 if by_size else total / (len(names) * len(task.chosen[name]))
         documents += _documents(name, task.chosen[name], evaluation["samples"][name], weight)

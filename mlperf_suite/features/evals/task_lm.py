@@ -190,8 +190,8 @@ class TaskLM(TokenizingLM):
         }
         self.asked += [question.key for question in questions.values()]
         pending = [q for q in questions.values() if q.key not in self._journal]
-        assert not pending or isinstance(self._engine, ScoringEngine)
         if pending:
+            assert isinstance(self._engine, ScoringEngine)
             for tag, score in self._engine.score(self._score_requests(pending)):
                 content = [[entry.logprob, entry.greedy] for entry in score.likelihoods]
                 answer = TaskAnswer(content, score.tokens, score.cached_tokens)
