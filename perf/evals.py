@@ -101,11 +101,11 @@ def gap_of(suite: Suite, prompt: str, one: EvalDocument, other: EvalDocument) ->
     """The smaller gap between the two best choices, or between two texts where they part."""
     if isinstance(one.responses[0], str):
         return suite.gap(prompt, one.responses[0], other.responses[0])
-    gaps = []
-    for document in (one, other):
-        best, second = sorted((r[0] for r in document.responses), reverse=True)[:2]
-        gaps.append(best - second)
-    return min(gaps)
+    likely: list[list[float]] = [
+        sorted((response[0] for response in document.responses), reverse=True)
+        for document in (one, other)
+    ]
+    return min(of_one[0] - of_one[1] for of_one in likely)
 
 
 def differences(
