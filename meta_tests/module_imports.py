@@ -24,7 +24,7 @@ PLACES = {
     **dict.fromkeys(("sympy", "pylatexenc"), ("features/code_grading",)),
     "ray": ("features/replicas",),
     "mlperf_loadgen": ("loadgen",),
-    "lm_eval": ("features/mmlu",),
+    "lm_eval": ("features/evals", "features/mmlu"),
     "mlflow": ("features/tracking",),
     "pynvml": ("hardware",),
     "nvtx": ("ranges",),

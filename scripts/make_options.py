@@ -33,6 +33,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Servers": (),
     "Regression gate": ("baseline", "max-regression", "baseline-allow-different"),
     "MMLU": (),
+    "Tasks of lm-eval": (),
     "Profiling": (),
     "Energy and cost": (),
     "Tracking": (),
@@ -72,6 +73,9 @@ See [ci.md](ci.md) and [regression.md](regression.md).
     "MMLU": """
 `--mmlu-data` is `embedded` in smoke (171 questions written for this project) and `cais/mmlu` in
 official. Without `--mmlu-min-accuracy`, the score of a known model must be above random guessing.
+""",
+    "Tasks of lm-eval": """
+See [evals.md](evals.md).
 """,
     "Profiling": """
 See [profiling.md](profiling.md).

@@ -18,6 +18,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "MLPerf's audits": ("test06", "test07", "test09", "test01"),
     "The caching audit": ("caching",),
     "MMLU": ("mmlu",),
+    "Tasks of lm-eval": ("evals",),
     "A kept result of this suite, judged again": ("kept_run",),
     "A result of a submission": ("result",),
     "A benchmark, a system or the whole of a submission": ("benchmark", "system", "submission"),

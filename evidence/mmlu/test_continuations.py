@@ -20,7 +20,7 @@ def test_the_continuations_are_those_of_lm_eval(tmp_path: Path) -> None:
     for task in tasks.values():
         task.build_all_requests()
         pairs = [request.args for request in task.instances]
-        (result,) = lm._encode_questions([pairs])
+        (result,) = lm.encode_questions([pairs])
         pair_ids = [lm._encode_pair(*pair) for pair in pairs]
         assert result == (pair_ids[0][0], [continuation for _, continuation in pair_ids])
         assert [tokenizer.decode(c) for c in result[1]] == [" A", " B", " C", " D"]

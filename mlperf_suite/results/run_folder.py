@@ -75,7 +75,7 @@ FINAL_STATUSES = ("complete", "invalid")
 """The statuses of a run that ended normally: whatever it shows, it is a result."""
 _BY_CLIENT = "-client"
 """Ends the kind of a run of the official client, which is not one of LoadGen's."""
-_OF_FEATURES = "".join(f"{name}|" for feature in features() for name in feature.results)
+_OF_FEATURES = "".join(rf"{n}(?:-[a-z_][\w.+-]*?)?|" for f in features() for n in f.results)
 _RUN_NAME = re.compile(
     r"\d{8}-\d{6}-"
     rf"(?P<kind>{_OF_FEATURES}[A-Za-z0-9][\w.-]*-(?:{'|'.join((*SCENARIOS, CURVE)).lower()})"
@@ -190,8 +190,8 @@ def mode_folder(mode: str) -> str:
 class RunFolder:
     """One run's folder: results/<time>-<benchmark>-<scenario>/, or results/<time>-<name>/.
 
-    `benchmark`: its id, or a feature's name of its result, which has no scenario. `by_client`:
-    whether the official client sends the requests.
+    `benchmark`: its id, or a feature's name of its result, whose scenario, if any, is what it is
+    of. `by_client`: whether the official client sends the requests.
     """
 
     def __init__(

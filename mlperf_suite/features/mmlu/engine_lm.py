@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,7 +24,56 @@ from mlperf_suite.features.mmlu.score_files import Accuracy, Sample, Scores
 OnScored = Callable[[QuestionKey], None]
 
 
-class EngineLM(TemplateLM):  # type: ignore[misc]
+class TokenizingLM(TemplateLM):  # type: ignore[misc]
+    """A model of lm-eval that has a tokenizer, and answers nothing by itself."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        super().__init__()
+        self.tokenizer = tokenizer
+
+    @property
+    def eot_token_id(self) -> int:
+        token_id: int = self.tokenizer.eos_token_id
+        return token_id
+
+    def tok_encode(self, string: Any, add_special_tokens: Any = None, **kwargs: Any) -> Any:
+        """The token ids of a text, or of each of several; with BOS if the tokenizer adds one."""
+        return self.tokenizer(string, add_special_tokens=add_special_tokens is not False)[
+            "input_ids"
+        ]
+
+    def encode_questions(
+        self, questions: list[list[tuple[str, str]]]
+    ) -> Iterator[tuple[list[int], list[list[int]]]]:
+        """The context and continuations of each question, split as TemplateLM splits them.
+
+        lm-eval encodes every pair separately; here a whole subject goes through the tokenizer at
+        once.
+        """
+        contexts = [pairs[0][0] for pairs in questions]
+        if any(context != context.rstrip() or not context for context in contexts):
+            for pairs in questions:
+                split = [self._encode_pair(*pair) for pair in pairs]
+                yield split[0][0], [continuation for _, continuation in split]
+            return
+        wholes = iter(self.tok_encode([c + choice for pairs in questions for c, choice in pairs]))
+        for context_ids, pairs in zip(self.tok_encode(contexts), questions, strict=True):
+            yield context_ids, [next(wholes)[len(context_ids) :] for _ in pairs]
+
+    def _loglikelihood_tokens(self, requests: Any, **kwargs: Any) -> NoReturn:
+        """Unused: `loglikelihood` does not need it."""
+        raise NotImplementedError
+
+    def loglikelihood_rolling(self, requests: Any, disable_tqdm: bool = False) -> NoReturn:
+        """Unused: no task that asks for it is run."""
+        raise NotImplementedError
+
+    def generate_until(self, requests: Any, disable_tqdm: bool = False) -> Any:
+        """Unused by MMLU."""
+        raise NotImplementedError
+
+
+class EngineLM(TokenizingLM):
     """Answers lm-eval's loglikelihood requests with an engine, and records each score in a journal.
 
     A question's choices share their context, so each question is one request to the engine.
@@ -39,23 +88,11 @@ class EngineLM(TemplateLM):  # type: ignore[misc]
         journal: Journal,
         on_scored: OnScored,
     ) -> None:
-        super().__init__()
-        self.tokenizer = tokenizer
+        super().__init__(tokenizer)
         self._engine = engine
         self._max_model_len = max_model_len
         self._journal = journal
         self._on_scored = on_scored
-
-    @property
-    def eot_token_id(self) -> int:
-        token_id: int = self.tokenizer.eos_token_id
-        return token_id
-
-    def tok_encode(self, string: Any, add_special_tokens: Any = None, **kwargs: Any) -> Any:
-        """The token ids of a text, or of each of several; with BOS if the tokenizer adds one."""
-        return self.tokenizer(string, add_special_tokens=add_special_tokens is not False)[
-            "input_ids"
-        ]
 
     def loglikelihood(
         self, requests: list[Instance], disable_tqdm: bool = False
@@ -82,7 +119,7 @@ class EngineLM(TemplateLM):  # type: ignore[misc]
             while end < len(keys) and keys[end].subject == keys[start].subject:
                 end += 1
             pairs = [[r.args for r in by_question[key]] for key in keys[start:end]]
-            for tag, (prompt, continuations) in enumerate(self._encode_questions(pairs), start):
+            for tag, (prompt, continuations) in enumerate(self.encode_questions(pairs), start):
                 request = ScoreRequest(tag, prompt, continuations)
                 if request.tokens >= self._max_model_len:
                     raise UsageError(
@@ -92,36 +129,6 @@ class EngineLM(TemplateLM):  # type: ignore[misc]
                     )
                 yield request
             start = end
-
-    def _encode_questions(
-        self, questions: list[list[tuple[str, str]]]
-    ) -> Iterator[tuple[list[int], list[list[int]]]]:
-        """The context and continuations of each question, split as TemplateLM splits them.
-
-        lm-eval encodes every pair separately; here a whole subject goes through the tokenizer at
-        once.
-        """
-        contexts = [pairs[0][0] for pairs in questions]
-        if any(context != context.rstrip() or not context for context in contexts):
-            for pairs in questions:
-                split = [self._encode_pair(*pair) for pair in pairs]
-                yield split[0][0], [continuation for _, continuation in split]
-            return
-        wholes = iter(self.tok_encode([c + choice for pairs in questions for c, choice in pairs]))
-        for context_ids, pairs in zip(self.tok_encode(contexts), questions, strict=True):
-            yield context_ids, [next(wholes)[len(context_ids) :] for _ in pairs]
-
-    def _loglikelihood_tokens(self, requests: Any, **kwargs: Any) -> NoReturn:
-        """Unused: `loglikelihood` does not need it."""
-        raise NotImplementedError
-
-    def loglikelihood_rolling(self, requests: Any, disable_tqdm: bool = False) -> NoReturn:
-        """Unused by MMLU."""
-        raise NotImplementedError
-
-    def generate_until(self, requests: Any, disable_tqdm: bool = False) -> NoReturn:
-        """Unused by MMLU."""
-        raise NotImplementedError
 
 
 def _key(request: Instance) -> QuestionKey:
@@ -190,7 +197,7 @@ def load_tasks(data: Mmlu, questions: Mapping[str, Sequence[int]], shots: int) -
         manager.task_index[_WRAPPER] = Entry(_WRAPPER, Kind.GROUP, None, cfg=wrapper)
         loaded: dict[str, Any] = dict(manager.load([_WRAPPER]))
     loaded["groups"].pop(_WRAPPER)
-    _drop_unchosen(loaded, questions)
+    drop_tasks(loaded, {TASK_PREFIX + subject for subject, numbers in questions.items() if numbers})
     return loaded
 
 
@@ -209,10 +216,10 @@ def _dataset(subject: str, questions: Any) -> Dataset:
     )
 
 
-def _drop_unchosen(loaded: dict[str, Any], questions: Mapping[str, Sequence[int]]) -> None:
-    """Remove the tasks without a question, and the groups without a task."""
+def drop_tasks(loaded: dict[str, Any], kept: Container[str]) -> None:
+    """Remove the tasks that are not `kept`, and the groups without a task."""
     tasks, groups = loaded["tasks"], loaded["groups"]
-    for name in [n for n in tasks if not questions.get(subject_of(n))]:
+    for name in [n for n in tasks if n not in kept]:
         del tasks[name]
         for group in groups.values():
             group.pop(name)

@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlperf_suite.engines.protocol import Engine, EngineDescription, ScoringEngine
+from mlperf_suite.engines.protocol import Engine, ScoringEngine
 from mlperf_suite.errors import RunError, SuiteError
 from mlperf_suite.features.mmlu.journal import (
     JOURNAL_NAME,
     Journal,
     QuestionKey,
     Shares,
-    read_journal,
     split_subjects,
+    system_of,
 )
 from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.features.mmlu.mmlu_rules import MmluFacts
 from mlperf_suite.features.mmlu.score_files import MmluRecord, MmluTask, Scores
-from mlperf_suite.results.comparability import Aspect, identity_of
-from mlperf_suite.results.run_folder import ENGINE_LOG, FINAL_STATUSES, read_summary, run_folders
-from mlperf_suite.results.schema import Config, EngineFacts, Meta, Summary
+from mlperf_suite.results.run_folder import ENGINE_LOG
 from mlperf_suite.rules import judge
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import Step
-
-_ASPECTS: tuple[Aspect, ...] = ("engine", "release")
-"""The facts that must be equal for scores of one system: neither the hardware nor the batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +68,7 @@ class MmluRun:
         folder = record.folder.path
         with contextlib.closing(self._journal(engine, folder / JOURNAL_NAME)) as journal:
             if self.inputs.settings.feature_options["mmlu_resume"]:
-                record.resumed = self._take_over(journal, folder)
+                record.resumed = self._go_on(journal, folder)
             start_s = time.perf_counter()
             try:
                 if self.shares is not None:
@@ -116,7 +110,7 @@ class MmluRun:
             engine = self._load_engine(index, self.shares.engine_log(index))
             with contextlib.closing(self._journal(engine, path)) as journal:
                 if self.inputs.settings.feature_options["mmlu_resume"]:
-                    self._take_over(journal, path.parent)
+                    self._go_on(journal, path.parent)
                 scores = self._score(engine, journal, questions)
             failure = None
         except SuiteError as error:
@@ -140,25 +134,11 @@ class MmluRun:
     def _journal(self, engine: Engine, path: Path) -> Journal:
         """A new, empty journal of what this engine scores."""
         task = self.task
-        system = self._identity(engine.description)
+        system = system_of(self.inputs.settings, engine.description, MMLU.benchmark)
         return Journal(path, {**system, "data": task.data.sha256, "shots": task.shots})
 
-    def _identity(self, description: EngineDescription) -> dict[str, object]:
-        """The identity of the system that scores, as JSON."""
-        facts = EngineFacts(**dataclasses.asdict(description))
-        config = Config(settings=self.inputs.settings.as_json(), engine=facts)
-        return identity_of(config, Summary(meta=Meta(benchmark=MMLU.benchmark))).values(_ASPECTS)
-
-    def _take_over(self, journal: Journal, own: Path) -> int:
-        """Take over the scores of the newest matching run unless it finished; return how many."""
-        for earlier in run_folders(self.inputs.settings.results_dir):
-            path = earlier / JOURNAL_NAME
-            if earlier == own or not read_journal(path, journal.system):
-                continue
-            summary = read_summary(earlier)
-            is_over = summary is not None and summary.meta.status in FINAL_STATUSES
-            return 0 if is_over else journal.add_from(path, self.task.keys)
-        return 0
+    def _go_on(self, journal: Journal, own: Path) -> int:
+        return journal.go_on(self.inputs.settings.results_dir, own, self.task.keys)
 
     def _score(
         self, engine: Engine | None, journal: Journal, questions: Mapping[str, Sequence[int]]
