@@ -20,6 +20,7 @@ from meta_tests.reports.outputs import page_tags, terminal_text
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.verdict_group import JudgedFigures, VerdictGroup
+from mlperf_suite.reports.csv_table import csv_text
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.judged_report import judged_csv, judged_sections, judged_view
 from mlperf_suite.reports.sections import Block, Column, Paragraph, Table
@@ -84,6 +85,8 @@ def test_a_terminal_shows_text_alone() -> None:
     page = html_page(judged_sections([group], Path(TEXT)))
     assert page_tags(page) & {"script", "img"} == set()
     assert not UNPRINTABLE.search(judged_csv([group])) and judged_csv([group]).count("title") == 2
+    # A spreadsheet computes what begins so.
+    assert csv_text(["a"], [{"a": "=1+1", "b": 2}, {"a": -1}]) == "a\n'=1+1\n-1\n"
     assert "min_duration: " in screen.getvalue()
     assert "not judged: no file " in screen.getvalue()
     for shown in (terminal_text(Summary.read(content)), screen.getvalue()):
