@@ -25,6 +25,7 @@ PLACES = {
     "ray": ("features/replicas",),
     "mlperf_loadgen": ("loadgen",),
     "lm_eval": ("features/mmlu",),
+    "mlflow": ("features/tracking",),
     "pynvml": ("hardware",),
     "nvtx": ("ranges",),
     "pyarrow": ("datasets",),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mlperf_suite.session.executor import Session
 
 Baselines = Mapping[tuple[str, str], "BaselineRun"]
-_BASELINES = pytest.StashKey[Baselines]()
+BASELINES = pytest.StashKey[Baselines]()
 _STATUS: dict[str, Status] = {"regressed": "failed", "cannot tell": "not judged"}
 
 
@@ -29,14 +29,14 @@ def baselines_of(config: pytest.Config) -> Baselines:
     names = settings_of(config).baselines
     if not names:
         return {}
-    if _BASELINES not in config.stash:
+    if BASELINES not in config.stash:
         from mlperf_suite.results.baseline import load_baselines
 
         try:
-            config.stash[_BASELINES] = load_baselines(map(Path, names))
+            config.stash[BASELINES] = load_baselines(map(Path, names))
         except UsageError as error:
             raise pytest.UsageError(str(error)) from None
-    return config.stash[_BASELINES]
+    return config.stash[BASELINES]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,0 +1,99 @@
+"""The command `track`: sends kept results, and those that wait."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from mlperf_suite.commands import Subcommand, say
+from mlperf_suite.errors import UsageError
+from mlperf_suite.features.tracking.options import TARGET
+from mlperf_suite.features.tracking.trackers import (
+    EXPERIMENT,
+    EXPERIMENT_VARIABLE,
+    MLFLOW,
+    URI_VARIABLE,
+    Target,
+)
+from mlperf_suite.features.tracking.upload_queue import QUEUE_FOLDER, Upload
+
+_LIMIT_S, _A_RESULT_S = 60.0, 60.0
+"""What a tracker may take, and how much more for each result, in s."""
+
+
+def _add_options(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "folders",
+        nargs="*",
+        type=Path,
+        default=[Path("results")],
+        metavar="FOLDER",
+        help="folders of results, or of several, with those that wait there (results)",
+    )
+    parser.add_argument(
+        "--track",
+        metavar="TARGET",
+        help=f"mlflow, mlflow:URI or MODULE:PLACE; by default mlflow if {URI_VARIABLE} is set",
+    )
+    parser.add_argument(
+        "--track-experiment",
+        metavar="NAME",
+        help=f"name of the experiment ({EXPERIMENT_VARIABLE}, or {EXPERIMENT})",
+    )
+
+
+def _run(arguments: Namespace) -> int:
+    from mlperf_suite.features.tracking.sender import send
+    from mlperf_suite.features.tracking.upload_queue import dequeue
+    from mlperf_suite.secrets import remember_named
+
+    remember_named(os.environ)
+    uploads = [upload for folder in arguments.folders for upload in _found(folder, arguments)]
+    answers = send(uploads, _LIMIT_S + _A_RESULT_S * len(uploads)) if uploads else []
+    for upload, answer in zip(uploads, answers, strict=True):
+        stays = " (stays queued)" if upload.entry else ""
+        say(f"{upload.folder.name}: {answer.where or f'not sent: {answer.fault}{stays}'}")
+    dequeue(u for u, answer in zip(uploads, answers, strict=True) if answer.where)
+    failed = sum(bool(answer.fault) for answer in answers)
+    say(f"track: {len(answers) - failed} of {len(answers)} results are kept")
+    return 2 if failed else 0
+
+
+def _found(folder: Path, arguments: Namespace) -> list[Upload]:
+    """What waits in a folder, and its results. Raises UsageError if it has neither, or no target
+    for them."""
+    from mlperf_suite.features.tracking.upload_queue import queued
+    from mlperf_suite.results.run_folder import SUMMARY_JSON, read_summary, run_folders
+
+    waiting, is_result = queued(folder), (folder / SUMMARY_JSON).is_file()
+    kept = [folder.resolve()] if is_result else run_folders(folder)[::-1]
+    over = [path for path in kept if (s := read_summary(path)) and s.meta.status != "running"]
+    target = _target(arguments)
+    if not over and not waiting:
+        raise UsageError(f"track: {folder}: no result in it that has ended, and no {QUEUE_FOLDER}")
+    if target is None and not waiting:
+        raise UsageError(f"track: where to? --track mlflow:URI, or {URI_VARIABLE}")
+    names = {upload.folder.name for upload in waiting}
+    own = [Upload(path, target) for path in over if path.name not in names] if target else []
+    return [*waiting, *own]
+
+
+def _target(arguments: Namespace) -> Target | None:
+    """Raises UsageError."""
+    text = arguments.track or (MLFLOW if os.environ.get(URI_VARIABLE) else "")
+    experiment = arguments.track_experiment or os.environ.get(EXPERIMENT_VARIABLE) or EXPERIMENT
+    try:
+        target = Target.parse(text, experiment) if text else None
+    except ValueError:
+        raise UsageError.for_option("--track", text, TARGET.allowed) from None
+    if target == Target(MLFLOW, "", experiment) and not os.environ.get(URI_VARIABLE):
+        raise UsageError(f"--track mlflow: needs {URI_VARIABLE}, or --track mlflow:URI")
+    return target
+
+
+COMMAND = Subcommand(
+    "send kept results to MLflow or another tracker, each once, and those that wait",
+    _add_options,
+    _run,
+)

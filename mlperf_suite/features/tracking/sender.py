@@ -1,0 +1,148 @@
+"""Talks to trackers in a process of its own: `python -m mlperf_suite.features.tracking.sender`.
+
+A tracker's library may hang, print and need seconds to be imported. Here it can be ended at any
+moment, and its output goes nowhere. The process reads one request as JSON from its standard input
+and writes a line of JSON for each answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from mlperf_suite.errors import SuiteError, one_line
+from mlperf_suite.features.tracking.trackers import BaselineTracker, Target, Tracker
+from mlperf_suite.features.tracking.upload_queue import Upload, copy_result
+from mlperf_suite.secrets import redact_files, remember_named
+
+KEPT_HERE = ("answers.json", "samples.json")
+"""The texts of prompts and answers, which are not sent."""
+MAX_FILE_BYTES = 2**26
+"""Of a file that is sent. A run's logs are far below; traces of a profiler are not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of an upload: the place where it is kept, or why it is not."""
+
+    where: str = ""
+    fault: str = ""
+
+
+# This side
+
+
+def send(uploads: Sequence[Upload], limit_s: float) -> list[Answer]:
+    """Send results, one after another, within `limit_s` seconds. Never raises because of a
+    tracker."""
+    request = [{"folder": str(u.folder), "target": u.target.as_json()} for u in uploads]
+    rows, fault = _ask({"uploads": request}, limit_s)
+    answers = [Answer(str(row.get("where", "")), str(row.get("fault", ""))) for row in rows]
+    missing = len(uploads) - len(answers)
+    return [*answers, *[Answer(fault=fault)] * missing]
+
+
+def fetch(target: Target, which: str, system: str | None, into: Path, limit_s: float) -> list[Path]:
+    """The folders of kept results, see `BaselineTracker`. Raises SuiteError."""
+    request = {"target": target.as_json(), "which": which, "system": system, "into": str(into)}
+    rows, fault = _ask({"fetch": request}, limit_s)
+    fault = str(rows[0].get("fault", "")) if rows else fault
+    if fault:
+        raise SuiteError(fault)
+    return [Path(folder) for folder in rows[0]["folders"]]
+
+
+def _ask(request: object, limit_s: float) -> tuple[list[dict[str, Any]], str]:
+    """The answers as far as there are any, and why there are no more."""
+    paths = os.pathsep.join(filter(None, sys.path))
+    try:
+        # A process that is killed leaves its temporary files.
+        with tempfile.TemporaryDirectory(prefix="mlperf-track-") as room:
+            process = subprocess.run(
+                [sys.executable, "-m", "mlperf_suite.features.tracking.sender"],
+                input=json.dumps(request).encode(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=os.environ | {"PYTHONPATH": paths, "TMPDIR": room},
+                timeout=limit_s,
+                start_new_session=True,
+                check=False,
+            )
+        output, fault = process.stdout, f"its process ended with status {process.returncode}"
+    except subprocess.TimeoutExpired as error:
+        output, fault = error.stdout or b"", f"no answer within {limit_s:g} s"
+    except OSError as error:
+        output, fault = b"", one_line(error)
+    return [json.loads(line) for line in output.split(b"\n")[:-1]], fault
+
+
+# The other side
+
+
+def main() -> None:
+    remember_named(os.environ)
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    request = json.load(sys.stdin)
+    rows = _sent(request["uploads"]) if "uploads" in request else _fetched(request["fetch"])
+    for row in rows:
+        answers.write(json.dumps(row) + "\n")
+        answers.flush()
+
+
+def _sent(uploads: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    trackers: dict[Target, Tracker] = {}
+    for upload in uploads:
+        target = Target(**upload["target"])
+
+        def keep(target: Target = target, folder: str = upload["folder"]) -> dict[str, Any]:
+            if target not in trackers:
+                trackers[target] = target.open()
+            return {"where": keep_result(trackers[target], Path(folder))}
+
+        yield _outcome(keep)
+
+
+def _fetched(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def fetch() -> dict[str, Any]:
+        tracker = cast(BaselineTracker, Target(**request["target"]).open())
+        into = Path(request["into"])
+        return {"folders": [*map(str, tracker.fetch(request["which"], request["system"], into))]}
+
+    yield _outcome(fetch)
+
+
+def _outcome(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What it returns, or why a tracker's library gave up."""
+    try:
+        return work()
+    except SuiteError as error:
+        return {"fault": str(error)}
+    except Exception as error:
+        return {"fault": one_line(error)}
+
+
+def keep_result(tracker: Tracker, folder: Path) -> str:
+    """Send a copy of a result, in which every known secret is redacted. All that is sent is read
+    from it."""
+    from mlperf_suite.features.tracking.tracked_result import tracked_result
+
+    with tempfile.TemporaryDirectory() as made:
+        copy = Path(made) / folder.name
+        copy_result(folder, copy)
+        for file in copy.rglob("*"):
+            if file.name in KEPT_HERE or (file.is_file() and file.stat().st_size > MAX_FILE_BYTES):
+                file.unlink()
+        redact_files([copy])
+        return tracker.keep(tracked_result(copy), copy)
+
+
+if __name__ == "__main__":
+    main()
