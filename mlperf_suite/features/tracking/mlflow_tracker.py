@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -164,9 +165,15 @@ class MlflowTracker:
             if place.is_absolute() or ".." in place.parts:
                 raise SuiteError(f"the run {run_id} has a file outside of it: {file.path}")
             if not (folder / place).is_file():
-                folder.mkdir(parents=True, exist_ok=True)
-                self._client.download_artifacts(run_id, file.path, str(folder))
+                self._read(run_id, file.path, folder / place)
         return folder
+
+    def _read(self, run_id: str, path: str, file: Path) -> None:
+        """Download a file; one that is there is whole. Stores differ in the folders that they make
+        below the one that is named."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=file.parent) as room:
+            Path(self._client.download_artifacts(run_id, path, room)).replace(file)
 
     def _files(self, run_id: str, path: str) -> Iterator[Any]:
         for file in self._client.list_artifacts(run_id, path or None):

@@ -14,6 +14,7 @@ import pytest
 
 from mlperf_suite.errors import UsageError, os_error_line
 from mlperf_suite.features.tracking.options import target_of
+from mlperf_suite.features.tracking.trackers import is_tracked
 from mlperf_suite.plugin.baseline_gate import BASELINES
 from mlperf_suite.plugin.lifecycle import SUITE, plan_of
 from mlperf_suite.plugin.options import settings_of
@@ -43,7 +44,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 def pytest_configure(config: pytest.Config) -> None:
     """Read baselines from MLflow before anything asks for them."""
     settings = settings_of(config)
-    if any(name.startswith("mlflow:") for name in settings.baselines) and settings.logs is None:
+    if any(map(is_tracked, settings.baselines)) and settings.logs is None:
         from mlperf_suite.features.tracking.tracked_baselines import tracked_baselines
 
         try:

@@ -26,6 +26,10 @@ KEPT_HERE = ("answers.json", "samples.json")
 """The texts of prompts and answers, which are not sent."""
 MAX_FILE_BYTES = 2**26
 """Of a file that is sent. A run's logs are far below; traces of a profiler are not."""
+_AWAY = {"ConnectionError", "ConnectionRefusedError", "ConnectTimeout", "ReadTimeout", "gaierror"}
+"""What requests and Python raise where a server cannot be reached or does not answer."""
+_AWAY_WORDS = "the server does not answer"
+_MOST_CHARACTERS = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +130,16 @@ def _outcome(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     except SuiteError as error:
         return {"fault": str(error)}
     except Exception as error:
-        return {"fault": one_line(error)}
+        return {"fault": _words(error)}
+
+
+def _words(error: Exception) -> str:
+    """A library's error in a line. That of a server which is away names each attempt otherwise."""
+    chain: list[BaseException] = [error]
+    while cause := chain[-1].__cause__ or chain[-1].__context__:
+        chain.append(cause)
+    away = _AWAY & {type(link).__name__ for link in chain}
+    return _AWAY_WORDS if away else one_line(error)[:_MOST_CHARACTERS]
 
 
 def keep_result(tracker: Tracker, folder: Path) -> str:

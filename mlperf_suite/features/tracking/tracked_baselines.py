@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlperf_suite.errors import SuiteError, UsageError
 from mlperf_suite.features.tracking.options import target_of
-from mlperf_suite.features.tracking.trackers import MLFLOW, URI_VARIABLE, Target
+from mlperf_suite.features.tracking.trackers import (
+    BASELINE_PREFIX,
+    MLFLOW,
+    URI_VARIABLE,
+    Target,
+    is_tracked,
+)
 from mlperf_suite.results.baseline import BaselineRun, load_baselines
 
 if TYPE_CHECKING:
@@ -21,21 +27,15 @@ BASELINE_FOLDER = ".track-baselines"
 """In the results folder: the files of baselines, by the ids of their runs."""
 FETCH_S = 120.0
 """What reading a baseline may take, in s: without it there is nothing to compare with."""
-_PREFIX = f"{MLFLOW}:"
 _PLACE = re.compile(r"(?P<experiment>.+?)(?:@(?P<which>last-good|pinned|[0-9a-f]{32}))?")
-
-
-def is_tracked(name: str) -> bool:
-    """Whether the value of --baseline is a tracker's and no path."""
-    return name.startswith(_PREFIX)
 
 
 def tracked_baselines(settings: Settings) -> dict[tuple[str, str], BaselineRun]:
     """All baselines of a session, by benchmark id and scenario. Raises UsageError."""
     fetched = {
-        folder: f"{name.partition('@')[0]}@{folder.name}"
+        folder: f"{label}@{folder.name}"
         for name in filter(is_tracked, settings.baselines)
-        for folder in _fetched(name, settings)
+        for label, folder in _fetched(name, settings)
     }
     paths = [Path(name) for name in settings.baselines if not is_tracked(name)]
     return {
@@ -44,10 +44,11 @@ def tracked_baselines(settings: Settings) -> dict[tuple[str, str], BaselineRun]:
     }
 
 
-def _fetched(name: str, settings: Settings) -> Sequence[Path]:
+def _fetched(name: str, settings: Settings) -> list[tuple[str, Path]]:
+    """The experiment, as the user names it, and the folder of each of its baselines."""
     from mlperf_suite.features.tracking.sender import fetch
 
-    match = _PLACE.fullmatch(name.removeprefix(_PREFIX))
+    match = _PLACE.fullmatch(name.removeprefix(BASELINE_PREFIX))
     if match is None:
         raise UsageError(f"--baseline {name}: which experiment? mlflow:EXPERIMENT")
     own = target_of(settings)
@@ -58,9 +59,10 @@ def _fetched(name: str, settings: Settings) -> Sequence[Path]:
     system = None if settings.baseline_allow_different else _system_of(settings)
     into = settings.results_dir / BASELINE_FOLDER
     try:
-        return fetch(target, match["which"] or "last-good", system, into.absolute(), FETCH_S)
+        folders = fetch(target, match["which"] or "last-good", system, into.absolute(), FETCH_S)
     except SuiteError as error:
         raise UsageError(f"--baseline {name}: {error}") from None
+    return [(f"{BASELINE_PREFIX}{target.experiment}", folder) for folder in folders]
 
 
 def _system_of(settings: Settings) -> str:

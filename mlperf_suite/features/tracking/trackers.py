@@ -19,6 +19,12 @@ EXPERIMENT_VARIABLE = "MLFLOW_EXPERIMENT_NAME"
 EXPERIMENT = "mlperf-suite"
 """The experiment without another name."""
 NOT_INSTALLED = "mlflow-skinny is not installed: pip install 'mlperf-suite[mlflow]'"
+BASELINE_PREFIX = f"{MLFLOW}:"
+
+
+def is_tracked(baseline: str) -> bool:
+    """Whether a value of --baseline is an experiment's and no path."""
+    return baseline.startswith(BASELINE_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,328 @@
+"""Results in a tracker: what is sent, once each, and what waits while a tracker is away."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meta_tests.features.tracking.fake_mlflow import FakeClient, client
+from meta_tests.suite_runs import run_suite
+from mlperf_suite import secrets
+from mlperf_suite.__main__ import main
+from mlperf_suite.errors import SuiteError, UsageError
+from mlperf_suite.features.tracking import sender
+from mlperf_suite.features.tracking.mlflow_tracker import MlflowTracker
+from mlperf_suite.features.tracking.options import target_of
+from mlperf_suite.features.tracking.plugin import send_results
+from mlperf_suite.features.tracking.tracked_baselines import drop_unselected, tracked_baselines
+from mlperf_suite.features.tracking.tracked_result import tracked_result
+from mlperf_suite.features.tracking.trackers import Target
+from mlperf_suite.features.tracking.upload_queue import QUEUE_FOLDER, queued
+from mlperf_suite.results.run_folder import write_json
+from mlperf_suite.settings import Settings, resolve_settings
+
+__all__ = ["client"]
+
+TOKEN = "planted-OF-a-token"
+MODULE = "meta_tests.features.tracking.folder_tracker"
+RUN: dict[str, Any] = {
+    "performance": {
+        "valid": True,
+        "tokens_per_sec": 14501.5,
+        "ttft_ms": {"p99": 149.5},
+        "metric": {"name": "result_x", "value": 3.5, "unit": "tokens/s"},
+        "blocks": {"tokens_per_sec": [1.0, 2.0, 4.0]},
+        "repeats": [{"tokens_per_sec": 14000.0}],
+        "goodput": {"requests": 9, "within": 8},
+    },
+    "accuracy": {"scores": [{"name": "rouge1", "value": 38.5, "unit": "%", "low": 36.5}]},
+    "energy": {"kinds": [{"kind": "GPU", "label": "by NVML", "joules": 4210.5}]},
+}
+POINT = {"concurrency": 8, "outcome": "measured", "duration_s": 20.0, "output_tokens": 400}
+CURVE = {"client": "own", "points": [POINT | {"blocks": [{"tokens_per_sec": 20.0}] * 2}]}
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Secrets are known only here, and no tracker of whoever runs the tests is used."""
+    monkeypatch.setattr(secrets, "_secrets", set())
+    monkeypatch.setenv("OF_A_TOKEN", TOKEN)
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def kept(
+    results: Path, day: int = 1, scenario: str = "Server", curve: Any = CURVE, **meta: Any
+) -> Path:
+    """A result in its folder. `curve`: a rehearsed one is no result."""
+    folder = results / f"202611{day:02}-120000-llama3.1-8b-{scenario.lower()}"
+    folder.mkdir(parents=True)
+    started = f"2026-11-{day:02}T12:00:00+00:00"
+    about = {"benchmark": "llama3.1-8b", "scenario": scenario, "status": "complete"}
+    about |= {"started": started, "model": "embedded", "profile": "smoke", "round": "v6.1", **meta}
+    content = {"meta": about, "system": {"cpu": "a CPU"}, "run": RUN, "curve": curve}
+    write_json(folder / "summary.json", content)
+    write_json(folder / "config.json", {"settings": {"precision": "auto"}})
+    write_json(folder / "peak_qps.json", {"trials": [{"target_qps": 4.5, "valid": False}]})
+    (folder / "engine.log").write_text(f"sent with {TOKEN}\n")
+    for name in ("samples.json", "rouge_samples.json"):
+        (folder / "Accuracy").mkdir(exist_ok=True)
+        write_json(folder / "Accuracy" / name, {"dataset_sha256": "", "scores": {}})
+    return folder
+
+
+def settings(*baselines: str, results: Path, **more: object) -> Settings:
+    return resolve_settings({"baseline": list(baselines), "results_dir": str(results), **more}, {})
+
+
+# What is sent
+
+
+def test_every_figure_is_sent_with_its_unit_and_place(tmp_path: Path) -> None:
+    run = tracked_result(kept(tmp_path))
+    assert run.metrics["performance/tokens_per_sec"] == 14501.5
+    assert run.metrics["performance/ttft_ms/p99"] == 149.5
+    assert run.metrics["performance/goodput/within"] == 8
+    assert run.metrics["energy/kinds/GPU/joules"] == 4210.5
+    assert run.metrics["accuracy/scores/rouge1"] == 38.5
+    assert run.metrics["accuracy/scores/rouge1.low"] == 36.5
+    assert run.tags["unit/accuracy/scores/rouge1"] == "%"
+    assert run.tags["unit/performance/metric"] == "tokens/s"
+    assert run.tags["performance/valid"] == "true"
+    assert run.series["performance/blocks/tokens_per_sec"] == (1.0, 2.0, 4.0)
+    assert run.params["setting/precision"] == "auto" and run.params["cpu"] == "a CPU"
+    assert (run.tags["mlperf.verdict"], run.tags["mlperf.good"]) == ("not a result", "false")
+    parts = {part.name: part for part in run.parts}
+    assert list(parts) == ["repeat 2", "point 1", "trial 1"]
+    assert parts["repeat 2"].metrics == {"tokens_per_sec": 14000.0}
+    assert parts["point 1"].metrics["concurrency"] == 8
+    assert parts["point 1"].series == {"blocks/tokens_per_sec": (20.0, 20.0)}
+    assert parts["point 1"].tags["outcome"] == "measured"
+    assert parts["trial 1"].tags == {"mlperf.part": "trial", "valid": "false"}
+
+
+@pytest.mark.parametrize("change", ["its reports", "its logs", "its start"])
+def test_a_result_is_the_same_whatever_its_reports_say(tmp_path: Path, change: str) -> None:
+    folder = kept(tmp_path)
+    write_json(folder / "checksums.json", {"files": {"a": "1"}})
+    before = tracked_result(folder).checksum
+    content = json.loads((folder / "summary.json").read_text())
+    if change == "its logs":
+        write_json(folder / "checksums.json", {"files": {"a": "2"}})
+    content["verdict" if change == "its reports" else "run"] = {}
+    content["meta"]["started"] = None if change == "its start" else content["meta"]["started"]
+    write_json(folder / "summary.json", content)
+    assert (tracked_result(folder).checksum == before) == (change == "its reports")
+
+
+def test_a_session_sends_its_result_and_no_secret(tmp_path: Path) -> None:
+    """A token of the environment and a key for the engine, both in the engine's log."""
+    given = json.dumps({"log": f"started with {TOKEN} and planted-ARGUMENT"})
+    options = ("--engine-arg=hf_token=planted-ARGUMENT", f"--track={MODULE}:{tmp_path}/tracker")
+    session = ("-m", "offline and accuracy and datacenter", "-p", "meta_tests.stand_in_plugin")
+    run = run_suite(tmp_path / "results", *session, *options, STAND_IN=given, OF_A_TOKEN=TOKEN)
+    (sent,) = (tmp_path / "tracker").iterdir()
+    assert f"\ntrack: {sent}\n" in run.output and f"track: results go to {MODULE}" in run.output
+    texts = {f.name: f.read_text() for f in sent.rglob("*") if f.is_file()}
+    assert {"run.json", "summary.json", "report.md", "engine.log", "rouge_samples.json"} <= {*texts}
+    assert not {"samples.json", "answers.json"} & {*texts}
+    assert "started with *** and ***" in texts["engine.log"]
+    assert not [n for n, text in texts.items() if TOKEN in text or "planted-ARGUMENT" in text]
+    assert not (tmp_path / "results" / QUEUE_FOLDER).exists()
+
+
+# A tracker that is away
+
+
+@pytest.mark.parametrize(
+    ("experiment", "fault"),
+    [
+        ("forbidden", "nobody may write, said the tracker: ***"),
+        ("hangs", "no answer within 0.5 s"),
+        ("dies", "its process ended with status 9"),
+    ],
+)
+def test_what_cannot_be_sent_waits_and_is_sent_later(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], experiment: str, fault: str
+) -> None:
+    results, place = tmp_path / "results", tmp_path / "tracker"
+    folder, target = kept(results), Target(MODULE, str(place), experiment)
+    limit_s = 0.5 if experiment == "hangs" else 600.0
+    (line,) = send_results([folder], target, results, limit_s)
+    words = f"{fault}: 1 queued, `mlperf-suite track {results}` sends them"
+    assert line == f"track: {target.words}: {words}"
+    # The next run of its kind removes the result.
+    shutil.rmtree(folder)
+    (upload,) = queued(results)
+    assert upload.target == target
+    if experiment != "hangs":
+        assert main(["track", str(results)]) == 2
+        assert f"not sent: {fault} (stays queued)" in capsys.readouterr().out
+    write_json(upload.folder.parent / "target.json", replace(target, experiment="team").as_json())
+    assert main(["track", str(results)]) == 0
+    (sent,) = place.iterdir()
+    assert f"{folder.name}: {sent}\ntrack: 1 of 1 results are kept" in capsys.readouterr().out
+    assert not (results / QUEUE_FOLDER).exists()
+    assert TOKEN not in (sent / "files/engine.log").read_text()
+
+
+def test_a_queue_without_room_is_a_line(tmp_path: Path) -> None:
+    folder = kept(tmp_path / "results")
+    (tmp_path / "results" / QUEUE_FOLDER).write_text("in the way")
+    target = Target(MODULE, "", "dies")
+    (line,) = send_results([folder], target, tmp_path / "results", 600.0)
+    assert "status 9; not queued either: " in line and line.count("\n") == 0
+
+
+def test_the_command_sends_what_has_ended_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results, place = tmp_path / "results", tmp_path / "tracker"
+    kept(results), kept(results, 2, "Offline"), kept(results, 3, status="running")
+    for _ in range(2):
+        assert main(["track", str(results), f"--track={MODULE}:{place}"]) == 0
+        assert capsys.readouterr().out.endswith("track: 2 of 2 results are kept\n")
+        assert len([*place.iterdir()]) == 2
+    for words, fault in (
+        ([str(tmp_path)], "no result in it that has ended"),
+        ([str(results)], "where to? --track mlflow:URI, or MLFLOW_TRACKING_URI"),
+        ([str(results), "--track=mlflow"], "needs MLFLOW_TRACKING_URI"),
+        ([str(results), "--track=no/module"], "--track no/module: must be mlflow, mlflow:URI"),
+    ):
+        assert main(["track", *words]) == 2
+        assert fault in capsys.readouterr().err
+
+
+# MLflow
+
+
+def test_an_upload_that_was_cut_off_goes_on(tmp_path: Path, client: FakeClient) -> None:
+    """After each of its calls, so that all of it is there, once."""
+    folder = kept(tmp_path)
+    run = tracked_result(folder)
+    tracker, cuts = MlflowTracker("", "team", client), 0
+    while True:
+        client.left = 1 + cuts
+        try:
+            page = tracker.keep(run, folder)
+        except ConnectionError:
+            cuts += 1
+            continue
+        break
+    assert cuts > 5
+    whole, *parts = client.runs
+    assert [part.info.run_name for part in parts] == [part.name for part in run.parts]
+    assert {r.info.status for r in client.runs} == {"FINISHED"}
+    assert {part.data.tags["mlflow.parentRunId"] for part in parts} == {whole.info.run_id}
+    steps = {s: v for n, v, _, s in whole.data.metrics if n == "performance/blocks/tokens_per_sec"}
+    assert steps == {0: 1.0, 1: 2.0, 2: 4.0} and whole.data.params == run.params
+    assert page == f"http://tracker:5000/team/#/experiments/0/runs/{whole.info.run_id}"
+    client.left = 0
+    assert tracker.keep(run, folder) == page
+
+
+def test_the_gate_reads_the_last_good_or_the_pinned_or_a_named_result(
+    tmp_path: Path, client: FakeClient
+) -> None:
+    results, tracker = tmp_path / "results", MlflowTracker("", "team", client)
+    days = [
+        kept(results, 1, curve=None),
+        kept(results, 2, "Offline", None),
+        kept(results, 3, curve=None),
+        kept(results, 4, curve=None, status="invalid"),
+        kept(results, 5, curve=None, profile="official"),
+    ]
+    for day in days:
+        tracker.keep(tracked_result(day), day)
+    ids = {
+        run.info.run_name[:8]: run.info.run_id for run in client.runs if "-" in run.info.run_name
+    }
+    system = tracked_result(days[0]).tags["mlperf.system"]
+
+    def fetched(which: str, system: str | None = system) -> list[str]:
+        return [path.name for path in tracker.fetch(which, system, tmp_path / "into")]
+
+    assert fetched("last-good") == [ids["20261103"], ids["20261102"]]
+    assert fetched("last-good", None) == [ids["20261105"], ids["20261102"]]
+    assert fetched(ids["20261104"]) == [ids["20261104"]]
+    with pytest.raises(SuiteError, match=r"no result with the tag mlperf\.pinned of this machine"):
+        fetched("pinned")
+    client.get_run(ids["20261101"]).data.tags["mlperf.pinned"] = "since the release"
+    assert fetched("pinned") == [ids["20261101"]]
+    read = tmp_path / "into" / ids["20261101"]
+    names = {str(path.relative_to(read)) for path in read.rglob("*") if path.is_file()}
+    assert {"summary.json", "config.json", "Accuracy/rouge_samples.json"} <= names
+    assert "engine.log" not in names
+    with pytest.raises(SuiteError, match="there is no experiment other"):
+        MlflowTracker("", "other", client).fetch("last-good", None, tmp_path)
+
+
+def test_a_file_outside_of_its_run_is_not_read(
+    tmp_path: Path, client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracker, folder = MlflowTracker("", "team", client), kept(tmp_path / "results")
+    tracker.keep(tracked_result(folder), folder)
+    entry = client.list_artifacts(client.runs[0].info.run_id, None)[1]
+    entry.path, entry.is_dir = "../config.json", False
+    monkeypatch.setattr(client, "list_artifacts", lambda run_id, path: [entry])
+    with pytest.raises(SuiteError, match=r"a file outside of it: \.\./config\.json"):
+        tracker.fetch(client.runs[0].info.run_id, None, tmp_path / "into")
+
+
+def test_baselines_of_an_experiment_are_named_by_it_and_only_the_selected_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results, asked = tmp_path / "results", []
+
+    def fetch(target: Target, which: str, system: str | None, *_: object) -> list[Path]:
+        asked.append((target.experiment, which, system is None))
+        if target.experiment == "away":
+            raise SuiteError("the server does not answer")
+        fetched = tmp_path / "fetched"
+        return [kept(fetched, curve=None), kept(fetched, 2, "Offline", None)]
+
+    monkeypatch.setattr(sender, "fetch", fetch)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://tracker")
+    found = tracked_baselines(settings("mlflow:nightly", results=results))
+    assert asked == [("nightly", "last-good", False)]
+    labels = {kind[1]: run.label for kind, run in found.items()}
+    assert labels["Server"] == "mlflow:nightly@20261101-120000-llama3.1-8b-server"
+    drop_unselected(found, {("llama3.1-8b", "Offline")})
+    assert [kind[1] for kind in found] == ["Offline"]
+    for which in ("pinned", "0a" * 16):
+        text = f"mlflow:away@{which}"
+        with pytest.raises(UsageError, match=f"--baseline {text}: the server does not answer"):
+            tracked_baselines(settings(text, results=results, baseline_allow_different="true"))
+        assert asked[-1] == ("away", which, True)
+
+
+# The options
+
+
+@pytest.mark.parametrize(
+    ("given", "uri", "target"),
+    [
+        (None, "", None),
+        (None, "http://tracker", "mlflow"),
+        ("off", "http://tracker", None),
+        ("mlflow:http://other:5000", "http://tracker", "mlflow:http://other:5000"),
+        (f"{MODULE}:a/place", "", f"{MODULE}:a/place"),
+        ("mlflow", "", "--track mlflow: needs MLFLOW_TRACKING_URI"),
+        ("mlflow:http://user:planted-PASS@other", "", r"--track mlflow:http://user:\*\*\*@other: "),
+        ("not a module:", "", "--track not a module:: must be mlflow"),
+    ],
+)
+def test_where_results_go(given: str | None, uri: str, target: str | None) -> None:
+    def found() -> Target | None:
+        environment = {"MLFLOW_TRACKING_URI": uri} if uri else {}
+        return target_of(resolve_settings({"track": given}, environment))
+
+    if target and target.startswith("--"):
+        with pytest.raises(UsageError, match=target):
+            found()
+    else:
+        place = found()
+        assert (place and place.words) == target
