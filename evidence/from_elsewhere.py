@@ -6,6 +6,7 @@ A proof that needs something absent is skipped, with the line that brings it.
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,11 @@ ENDPOINTS_CLI = _named("MLPERF_ENDPOINTS_CLI")
 needs_endpoints_cli = pytest.mark.skipif(
     not ENDPOINTS_CLI.is_file(),
     reason="MLPERF_ENDPOINTS_CLI names no endpoints-submission-cli: make evidence installs it",
+)
+MLFLOW = ROOT / ".evidence" / "mlflow" / "bin" / "mlflow"
+needs_mlflow = pytest.mark.skipif(
+    not (MLFLOW.is_file() and find_spec("mlflow")),
+    reason="no MLflow in .evidence/mlflow and .venv: make evidence installs it",
 )
 OFFICIAL_CLIENT = ROOT / ".endpoints-client"
 needs_official_client = pytest.mark.skipif(

@@ -34,6 +34,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "MMLU": (),
     "Profiling": (),
     "Energy and cost": (),
+    "Tracking": (),
     "Results": ("results-dir", "keep-all", "node-name"),
 }
 REST = "Others"
@@ -76,6 +77,9 @@ See [profiling.md](profiling.md).
 """,
     "Energy and cost": """
 See [energy.md](energy.md).
+""",
+    "Tracking": """
+See [tracking.md](tracking.md).
 """,
     "Results": """
 `--suite-config FILE` reads settings from a TOML file, as described above. For `--node-name` see

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Install what evidence compares with or runs, as far as package indexes have it: coverage in .venv,
-# the checker of MLPerf Endpoints in .evidence/endpoints-checker, bfcl-eval in .bfcl and, for root on
-# Debian or Ubuntu, PHP, Ruby, Node.js, TypeScript and Chromium. Tests that lack something name it.
+# the checker of MLPerf Endpoints in .evidence/endpoints-checker, MLflow's server in .evidence/mlflow,
+# bfcl-eval in .bfcl and, for root on Debian or Ubuntu, PHP, Ruby, Node.js, TypeScript and Chromium.
+# Tests that lack something name it.
 set -eu
 cd "$(dirname "$0")/.."
 folder=.evidence
 checker=endpoints-submission-cli==1.5.3.0
+mlflow=mlflow==3.17.2
 state=$(cat "$0" requirements/evidence.lock .venv/.packages 2>/dev/null | sha256sum | cut -d' ' -f1)
 stamp=$folder/.set-up
 say() { printf 'evidence: %s\n' "$*"; }
@@ -17,10 +19,12 @@ rm -rf "$folder"
 mkdir -p "$folder"
 pip="-m pip --disable-pip-version-check install -qq"
 .venv/bin/python $pip --no-deps --require-hashes -r requirements/evidence.lock
-say "$checker in $folder/endpoints-checker"
-.venv/bin/python -m venv "$folder/endpoints-checker"
-"$folder/endpoints-checker/bin/python" $pip "$checker" ||
-  say "pip could not install $checker: its message is above"
+for program in "endpoints-checker $checker" "mlflow $mlflow"; do
+  place=$folder/${program% *} package=${program#* }
+  say "$package in $place"
+  .venv/bin/python -m venv "$place"
+  "$place/bin/python" $pip "$package" || say "pip could not install $package: its message is above"
+done
 missing=()
 for tool in php:php-cli ruby:ruby node:nodejs tsc:node-typescript chromium:chromium; do
   command -v "${tool%%:*}" >/dev/null || missing+=("${tool#*:}")

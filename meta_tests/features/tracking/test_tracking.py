@@ -1,15 +1,18 @@
 """Results in a tracker: what is sent, once each, and what waits while a tracker is away."""
 
 import json
+import re
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
 from meta_tests.features.tracking.fake_mlflow import FakeClient, client
-from meta_tests.suite_runs import run_suite
+from meta_tests.suite_runs import ROOT, run_suite
 from mlperf_suite import secrets
 from mlperf_suite.__main__ import main
 from mlperf_suite.errors import SuiteError, UsageError
@@ -26,6 +29,7 @@ from mlperf_suite.settings import Settings, resolve_settings
 
 __all__ = ["client"]
 
+PAGE = ROOT / "docs/tracking.md"
 TOKEN = "planted-OF-a-token"
 MODULE = "meta_tests.features.tracking.folder_tracker"
 RUN: dict[str, Any] = {
@@ -297,6 +301,28 @@ def test_baselines_of_an_experiment_are_named_by_it_and_only_the_selected_stay(
         with pytest.raises(UsageError, match=f"--baseline {text}: the server does not answer"):
             tracked_baselines(settings(text, results=results, baseline_allow_different="true"))
         assert asked[-1] == ("away", which, True)
+
+
+def test_the_tracker_on_the_page_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With every call of it noted that it makes to wandb."""
+    wandb = MagicMock()
+    wandb.init.return_value.url = "https://wandb.example/run"
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert len([line for line in code.splitlines() if line]) <= 24
+    (tmp_path / "wandb_tracker.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    folder = kept(tmp_path / "results")
+    tracker = Target.parse("wandb_tracker:our-team", "nightly").open()
+    assert sender.keep_result(tracker, folder) == "https://wandb.example/run"
+    given = wandb.init.call_args.kwargs
+    assert (given["entity"], given["project"], given["name"]) == (
+        "our-team",
+        "nightly",
+        folder.name,
+    )
+    noted = [call.args[0] for call in wandb.init.return_value.log.call_args_list]
+    assert noted == [{"performance/blocks/tokens_per_sec": value} for value in (1.0, 2.0, 4.0)]
 
 
 # The options

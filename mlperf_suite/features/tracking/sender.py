@@ -102,7 +102,9 @@ def main() -> None:
 
 
 def _sent(uploads: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """One row for each. A server that is away is asked once."""
     trackers: dict[Target, Tracker] = {}
+    away: set[Target] = set()
     for upload in uploads:
         target = Target(**upload["target"])
 
@@ -111,7 +113,10 @@ def _sent(uploads: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
                 trackers[target] = target.open()
             return {"where": keep_result(trackers[target], Path(folder))}
 
-        yield _outcome(keep)
+        row = {"fault": _AWAY_WORDS} if target in away else _outcome(keep)
+        if row.get("fault") == _AWAY_WORDS:
+            away.add(target)
+        yield row
 
 
 def _fetched(request: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -171,7 +171,7 @@ def tracked_result(folder: Path) -> TrackedRun:
         folder.name,
         checksum,
         params=_params(config, summary),
-        tags={**figures.tags, **_short(_tags(config, summary)), "mlperf.checksum": checksum},
+        tags={**_short(_tags(config, summary)), "mlperf.checksum": checksum, **figures.tags},
         metrics={**figures.metrics, **{f"rules/{s}": n for s, n in summary.counts.items()}},
         series=figures.series,
         status="FINISHED" if summary.meta.status in ("complete", "invalid") else "FAILED",
