@@ -12,9 +12,11 @@ from unittest.mock import MagicMock
 import pytest
 
 from meta_tests.features.tracking.fake_mlflow import FakeClient, client
+from meta_tests.made_runs import MadeRun, write_run
 from meta_tests.suite_runs import ROOT, run_suite
 from mlperf_suite import secrets
 from mlperf_suite.__main__ import main
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.errors import SuiteError, UsageError
 from mlperf_suite.features.tracking import sender
 from mlperf_suite.features.tracking.mlflow_tracker import MlflowTracker
@@ -24,6 +26,7 @@ from mlperf_suite.features.tracking.tracked_baselines import drop_unselected, tr
 from mlperf_suite.features.tracking.tracked_result import tracked_result
 from mlperf_suite.features.tracking.trackers import Target
 from mlperf_suite.features.tracking.upload_queue import QUEUE_FOLDER, queued
+from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.settings import Settings, resolve_settings
 
@@ -191,13 +194,30 @@ def test_the_command_sends_what_has_ended_once(
         assert capsys.readouterr().out.endswith("track: 2 of 2 results are kept\n")
         assert len([*place.iterdir()]) == 2
     for words, fault in (
-        ([str(tmp_path)], "no result in it that has ended"),
+        ([str(tmp_path)], "no result that has ended, no logs and no .track-queue in it"),
         ([str(results)], "where to? --track mlflow:URI, or MLFLOW_TRACKING_URI"),
         ([str(results), "--track=mlflow"], "needs MLFLOW_TRACKING_URI"),
         ([str(results), "--track=no/module"], "--track no/module: must be mlflow, mlflow:URI"),
     ):
         assert main(["track", *words]) == 2
         assert fault in capsys.readouterr().err
+
+
+def test_logs_of_others_are_sent_with_their_figures_and_verdicts(tmp_path: Path) -> None:
+    for name in ("performance", "accuracy"):
+        made = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), name)
+        write_run(tmp_path / "study" / name, made)
+    assert main(["track", f"{tmp_path}/study", f"--track={MODULE}:{tmp_path}/tracker"]) == 0
+    sent = [json.loads((at / "run.json").read_text()) for at in (tmp_path / "tracker").iterdir()]
+    assert sorted(run["name"] for run in sent) == ["study/accuracy", "study/performance"]
+    run = next(run for run in sent if run["name"] == "study/performance")
+    assert run["metrics"]["result_tokens_per_second"] > 0
+    failed = next(g for g in judge_folder(tmp_path / "study") if g.name == "performance")
+    assert run["tags"]["mlperf.rules_failed"] == ", ".join(failed.failed_rules) != ""
+    assert run["tags"]["mlperf.verdict"] == "not valid"
+    assert run["params"]["effective_scenario"] == "Offline"
+    assert run["tags"]["mlperf.kind"] == "llama3.1-8b Offline"
+    assert run["tags"]["mlperf.mode"] == "performance"
 
 
 # MLflow

@@ -29,7 +29,8 @@ def _add_options(parser: ArgumentParser) -> None:
         type=Path,
         default=[Path("results")],
         metavar="FOLDER",
-        help="folders of results, or of several, with those that wait there (results)",
+        help="folders of results, or of several, with those that wait there (results); or of "
+        "LoadGen logs of others, which are judged as by --logs",
     )
     parser.add_argument(
         "--track",
@@ -61,22 +62,38 @@ def _run(arguments: Namespace) -> int:
 
 
 def _found(folder: Path, arguments: Namespace) -> list[Upload]:
-    """What waits in a folder, and its results. Raises UsageError if it has neither, or no target
-    for them."""
+    """What waits in a folder, and its results or logs. Raises UsageError if it has neither, or no
+    target for them."""
     from mlperf_suite.features.tracking.upload_queue import queued
+
+    waiting, kept = queued(folder), _results(folder)
+    logs = [] if kept or waiting else _logs(folder)
+    target = _target(arguments)
+    if not (kept or waiting or logs):
+        found = f"no result that has ended, no logs and no {QUEUE_FOLDER}"
+        raise UsageError(f"track: {folder}: {found} in it")
+    if target is None:
+        if not waiting:
+            raise UsageError(f"track: where to? --track mlflow:URI, or {URI_VARIABLE}")
+        return waiting
+    names = {upload.folder.name for upload in waiting}
+    own = [Upload(path, target) for path in kept if path.name not in names]
+    return [*waiting, *own, *(Upload(p, target, logs_of=folder.absolute()) for p in logs)]
+
+
+def _results(folder: Path) -> list[Path]:
+    """The results that have ended: the folder itself, or those in it, oldest first."""
     from mlperf_suite.results.run_folder import SUMMARY_JSON, read_summary, run_folders
 
-    waiting, is_result = queued(folder), (folder / SUMMARY_JSON).is_file()
+    is_result = (folder / SUMMARY_JSON).is_file()
     kept = [folder.resolve()] if is_result else run_folders(folder)[::-1]
-    over = [path for path in kept if (s := read_summary(path)) and s.meta.status != "running"]
-    target = _target(arguments)
-    if not over and not waiting:
-        raise UsageError(f"track: {folder}: no result in it that has ended, and no {QUEUE_FOLDER}")
-    if target is None and not waiting:
-        raise UsageError(f"track: where to? --track mlflow:URI, or {URI_VARIABLE}")
-    names = {upload.folder.name for upload in waiting}
-    own = [Upload(path, target) for path in over if path.name not in names] if target else []
-    return [*waiting, *own]
+    return [path for path in kept if (s := read_summary(path)) and s.meta.status != "running"]
+
+
+def _logs(folder: Path) -> list[Path]:
+    from mlperf_suite.features.tracking.tracked_logs import log_folders
+
+    return list(log_folders(folder.absolute()))
 
 
 def _target(arguments: Namespace) -> Target | None:

@@ -46,7 +46,14 @@ class Answer:
 def send(uploads: Sequence[Upload], limit_s: float) -> list[Answer]:
     """Send results, one after another, within `limit_s` seconds. Never raises because of a
     tracker."""
-    request = [{"folder": str(u.folder), "target": u.target.as_json()} for u in uploads]
+    request = [
+        {
+            "folder": str(upload.folder),
+            "target": upload.target.as_json(),
+            "logs_of": upload.logs_of and str(upload.logs_of),
+        }
+        for upload in uploads
+    ]
     rows, fault = _ask({"uploads": request}, limit_s)
     answers = [Answer(str(row.get("where", "")), str(row.get("fault", ""))) for row in rows]
     missing = len(uploads) - len(answers)
@@ -108,10 +115,11 @@ def _sent(uploads: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for upload in uploads:
         target = Target(**upload["target"])
 
-        def keep(target: Target = target, folder: str = upload["folder"]) -> dict[str, Any]:
+        def keep(target: Target = target, upload: dict[str, Any] = upload) -> dict[str, Any]:
             if target not in trackers:
                 trackers[target] = target.open()
-            return {"where": keep_result(trackers[target], Path(folder))}
+            logs_of = upload["logs_of"] and Path(upload["logs_of"])
+            return {"where": keep_result(trackers[target], Path(upload["folder"]), logs_of)}
 
         row = {"fault": _AWAY_WORDS} if target in away else _outcome(keep)
         if row.get("fault") == _AWAY_WORDS:
@@ -147,9 +155,10 @@ def _words(error: Exception) -> str:
     return _AWAY_WORDS if away else one_line(error)[:_MOST_CHARACTERS]
 
 
-def keep_result(tracker: Tracker, folder: Path) -> str:
-    """Send a copy of a result, in which every known secret is redacted. All that is sent is read
-    from it."""
+def keep_result(tracker: Tracker, folder: Path, logs_of: Path | None = None) -> str:
+    """Send a copy of a result, in which every known secret is redacted. All that is sent of it is
+    read from the copy. `logs_of`: as in `Upload`."""
+    from mlperf_suite.features.tracking.tracked_logs import tracked_logs
     from mlperf_suite.features.tracking.tracked_result import tracked_result
 
     with tempfile.TemporaryDirectory() as made:
@@ -159,7 +168,8 @@ def keep_result(tracker: Tracker, folder: Path) -> str:
             if file.name in KEPT_HERE or (file.is_file() and file.stat().st_size > MAX_FILE_BYTES):
                 file.unlink()
         redact_files([copy])
-        return tracker.keep(tracked_result(copy), copy)
+        run = tracked_logs(folder, logs_of) if logs_of else tracked_result(copy)
+        return tracker.keep(run, copy)
 
 
 if __name__ == "__main__":

@@ -23,11 +23,13 @@ _TARGET_JSON = "target.json"
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A result to send. `entry`: its folder in the queue; None if it is not in one."""
+    """A result to send. `entry`: its folder in the queue; None if it is not in one. `logs_of`: of
+    logs without a result, the folder with all that are judged together."""
 
     folder: Path
     target: Target
     entry: Path | None = None
+    logs_of: Path | None = None
 
 
 def queued(results_dir: Path) -> list[Upload]:
