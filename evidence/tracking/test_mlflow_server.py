@@ -23,7 +23,7 @@ from evidence.from_elsewhere import MLFLOW, needs_mlflow
 from meta_tests.suite_runs import run_suite
 from mlperf_suite.__main__ import main
 from mlperf_suite.features.tracking.plugin import send_results
-from mlperf_suite.features.tracking.trackers import Target
+from mlperf_suite.features.tracking.trackers import TrackingTarget
 from mlperf_suite.results.run_folder import write_json
 
 pytestmark = needs_mlflow
@@ -173,7 +173,7 @@ def sent_to(port: int, results: Path) -> str:
     """The line about a result that is sent to a tracker at this port."""
     (results / "one").mkdir(parents=True)
     write_json(results / "one" / "summary.json", {"meta": {"status": "complete"}})
-    target = Target("mlflow", f"http://127.0.0.1:{port}", "team")
+    target = TrackingTarget("mlflow", f"http://127.0.0.1:{port}", "team")
     (line,) = send_results([results / "one"], target, results, 600.0)
     return line
 

@@ -5,6 +5,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -98,6 +99,8 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeClient:
     module = ModuleType("mlflow.entities")
     module.Metric = lambda name, value, at, step: (name, value, at, step)  # type: ignore[attr-defined]
     module.Param = module.RunTag = lambda name, value: (name, value)  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "mlflow", ModuleType("mlflow"))
+    package = ModuleType("mlflow")
+    package.__spec__ = ModuleSpec("mlflow", None)
+    monkeypatch.setitem(sys.modules, "mlflow", package)
     monkeypatch.setitem(sys.modules, "mlflow.entities", module)
     return FakeClient(tmp_path / "server")

@@ -20,11 +20,11 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.errors import SuiteError, UsageError
 from mlperf_suite.features.tracking import sender
 from mlperf_suite.features.tracking.mlflow_tracker import MlflowTracker
-from mlperf_suite.features.tracking.options import target_of
+from mlperf_suite.features.tracking.options import check, target_of
 from mlperf_suite.features.tracking.plugin import send_results
 from mlperf_suite.features.tracking.tracked_baselines import drop_unselected, tracked_baselines
 from mlperf_suite.features.tracking.tracked_result import tracked_result
-from mlperf_suite.features.tracking.trackers import Target
+from mlperf_suite.features.tracking.trackers import NOT_INSTALLED, TrackingTarget
 from mlperf_suite.features.tracking.upload_queue import QUEUE_FOLDER, queued
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.results.run_folder import write_json
@@ -156,7 +156,7 @@ def test_what_cannot_be_sent_waits_and_is_sent_later(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], experiment: str, fault: str
 ) -> None:
     results, place = tmp_path / "results", tmp_path / "tracker"
-    folder, target = kept(results), Target(MODULE, str(place), experiment)
+    folder, target = kept(results), TrackingTarget(MODULE, str(place), experiment)
     limit_s = 0.5 if experiment == "hangs" else 600.0
     (line,) = send_results([folder], target, results, limit_s)
     words = f"{fault}: 1 queued, `mlperf-suite track {results}` sends them"
@@ -179,7 +179,7 @@ def test_what_cannot_be_sent_waits_and_is_sent_later(
 def test_a_queue_without_room_is_a_line(tmp_path: Path) -> None:
     folder = kept(tmp_path / "results")
     (tmp_path / "results" / QUEUE_FOLDER).write_text("in the way")
-    target = Target(MODULE, "", "dies")
+    target = TrackingTarget(MODULE, "", "dies")
     (line,) = send_results([folder], target, tmp_path / "results", 600.0)
     assert "status 9; not queued either: " in line and line.count("\n") == 0
 
@@ -301,7 +301,7 @@ def test_baselines_of_an_experiment_are_named_by_it_and_only_the_selected_stay(
 ) -> None:
     results, asked = tmp_path / "results", []
 
-    def fetch(target: Target, which: str, system: str | None, *_: object) -> list[Path]:
+    def fetch(target: TrackingTarget, which: str, system: str | None, *_: object) -> list[Path]:
         asked.append((target.experiment, which, system is None))
         if target.experiment == "away":
             raise SuiteError("the server does not answer")
@@ -333,7 +333,7 @@ def test_the_tracker_on_the_page_is_one(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "wandb_tracker.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
     folder = kept(tmp_path / "results")
-    tracker = Target.parse("wandb_tracker:our-team", "nightly").open()
+    tracker = TrackingTarget.parse("wandb_tracker:our-team", "nightly").open()
     assert sender.keep_result(tracker, folder) == "https://wandb.example/run"
     given = wandb.init.call_args.kwargs
     assert (given["entity"], given["project"], given["name"]) == (
@@ -349,7 +349,7 @@ def test_the_tracker_on_the_page_is_one(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("given", "uri", "target"),
+    ("given", "uri", "words"),
     [
         (None, "", None),
         (None, "http://tracker", "mlflow"),
@@ -357,18 +357,32 @@ def test_the_tracker_on_the_page_is_one(tmp_path: Path, monkeypatch: pytest.Monk
         ("mlflow:http://other:5000", "http://tracker", "mlflow:http://other:5000"),
         (f"{MODULE}:a/place", "", f"{MODULE}:a/place"),
         ("mlflow", "", "--track mlflow: needs MLFLOW_TRACKING_URI"),
+        ("no.module", "", r"--track no\.module: no module no\.module"),
         ("mlflow:http://user:planted-PASS@other", "", r"--track mlflow:http://user:\*\*\*@other: "),
         ("not a module:", "", "--track not a module:: must be mlflow"),
     ],
 )
-def test_where_results_go(given: str | None, uri: str, target: str | None) -> None:
-    def found() -> Target | None:
+def test_where_results_go(
+    given: str | None, uri: str, words: str | None, client: FakeClient
+) -> None:
+    def found() -> TrackingTarget | None:
         environment = {"MLFLOW_TRACKING_URI": uri} if uri else {}
-        return target_of(resolve_settings({"track": given}, environment))
+        found = resolve_settings({"track": given}, environment)
+        check(found)
+        return target_of(found)
 
-    if target and target.startswith("--"):
-        with pytest.raises(UsageError, match=target):
+    if words and words.startswith("--"):
+        with pytest.raises(UsageError, match=words):
             found()
     else:
         place = found()
-        assert (place and place.words) == target
+        assert (place and place.words) == words
+
+
+def test_without_mlflow_only_who_asks_for_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mlperf_suite.features.tracking.trackers.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="--track mlflow:http://a: mlflow-skinny is not installed"):
+        check(resolve_settings({"track": "mlflow:http://a"}, {}))
+    by_variable = resolve_settings({}, {"MLFLOW_TRACKING_URI": "http://a"})
+    check(by_variable)
+    assert (target := target_of(by_variable)) and target.fault == NOT_INSTALLED

@@ -14,7 +14,7 @@ from mlperf_suite.features.tracking.trackers import (
     EXPERIMENT_VARIABLE,
     MLFLOW,
     URI_VARIABLE,
-    Target,
+    TrackingTarget,
 )
 from mlperf_suite.features.tracking.upload_queue import QUEUE_FOLDER, Upload
 
@@ -96,15 +96,15 @@ def _logs(folder: Path) -> list[Path]:
     return list(log_folders(folder.absolute()))
 
 
-def _target(arguments: Namespace) -> Target | None:
+def _target(arguments: Namespace) -> TrackingTarget | None:
     """Raises UsageError."""
     text = arguments.track or (MLFLOW if os.environ.get(URI_VARIABLE) else "")
     experiment = arguments.track_experiment or os.environ.get(EXPERIMENT_VARIABLE) or EXPERIMENT
     try:
-        target = Target.parse(text, experiment) if text else None
+        target = TrackingTarget.parse(text, experiment) if text else None
     except ValueError:
         raise UsageError.for_option("--track", text, TARGET.allowed) from None
-    if target == Target(MLFLOW, "", experiment) and not os.environ.get(URI_VARIABLE):
+    if target == TrackingTarget(MLFLOW, "", experiment) and not os.environ.get(URI_VARIABLE):
         raise UsageError(f"--track mlflow: needs {URI_VARIABLE}, or --track mlflow:URI")
     return target
 

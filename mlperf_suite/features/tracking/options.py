@@ -12,7 +12,7 @@ from mlperf_suite.features.tracking.trackers import (
     EXPERIMENT_VARIABLE,
     MLFLOW,
     URI_VARIABLE,
-    Target,
+    TrackingTarget,
 )
 from mlperf_suite.option_specs import OptionSpec, Values, checked
 
@@ -25,7 +25,7 @@ _OFF = "off"
 
 def _target(text: str) -> str:
     """A target in its normalized spelling."""
-    return text if text == _OFF else Target.parse(text, "").words
+    return text if text == _OFF else TrackingTarget.parse(text, "").words
 
 
 TARGET = Values(
@@ -47,27 +47,29 @@ OPTIONS = {
         variable=EXPERIMENT_VARIABLE,
     ),
 }
-_BY_VARIABLE = "track_by_variable"
-"""Whether only the variable asks for it, which may be there for other programs."""
+_BY_VARIABLE, _HAS_URI = "track_by_variable", "track_has_uri"
+"""Whether only the variable asks for it, which may be there for other programs, and whether it is
+there."""
 
 
 def completed(value: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-    """The target, None if results are not tracked. Raises UsageError without a URI."""
+    """The target, None if results are not tracked."""
     has_uri, given = bool(environment.get(URI_VARIABLE)), value["track"]
-    if given == MLFLOW and not has_uri:
-        raise UsageError(f"--track mlflow: needs {URI_VARIABLE}, or --track mlflow:URI")
     track = MLFLOW if given is None and has_uri else given
-    return {"track": None if track == _OFF else track, _BY_VARIABLE: given is None}
+    track = None if track == _OFF else track
+    return {"track": track, _BY_VARIABLE: given is None, _HAS_URI: has_uri}
 
 
 def check(settings: Settings) -> None:
-    """Raise UsageError for a tracker that is asked for and is not installed."""
-    target = target_of(settings)
-    if target and target.fault and not settings.feature_options[_BY_VARIABLE]:
+    """Raise UsageError for a tracker that is asked for and has no URI or is not installed."""
+    target, options = target_of(settings), settings.feature_options
+    if target == TrackingTarget(MLFLOW, "", options["track_experiment"]) and not options[_HAS_URI]:
+        raise UsageError(f"--track mlflow: needs {URI_VARIABLE}, or --track mlflow:URI")
+    if target and target.fault and not options[_BY_VARIABLE]:
         raise UsageError(f"--track {target.words}: {target.fault}")
 
 
-def target_of(settings: Settings) -> Target | None:
+def target_of(settings: Settings) -> TrackingTarget | None:
     """Where the results of a session go; None if nowhere."""
     options = settings.feature_options
-    return options["track"] and Target.parse(options["track"], options["track_experiment"])
+    return options["track"] and TrackingTarget.parse(options["track"], options["track_experiment"])

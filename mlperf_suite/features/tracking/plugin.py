@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,16 +18,17 @@ from mlperf_suite.features.tracking.trackers import is_tracked
 from mlperf_suite.plugin.baseline_gate import BASELINES
 from mlperf_suite.plugin.lifecycle import SUITE, plan_of
 from mlperf_suite.plugin.options import settings_of
-from mlperf_suite.plugin.terminal_report import OF_WORKERS
 from mlperf_suite.plugin.workers import collects_suite
 from mlperf_suite.untrusted_files import printable
 
 if TYPE_CHECKING:
-    from mlperf_suite.features.tracking.trackers import Target
+    from mlperf_suite.features.tracking.trackers import TrackingTarget
 
 SEND_S = 60.0
 """What sending may add to a session, in s; what is not sent by then is queued."""
 _LINES = pytest.StashKey[list[str]]()
+_OUTPUT = "tracking"
+"""The name of a worker's lines in what it hands over."""
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -65,19 +66,27 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """The engine is stopped by now, and its log whole."""
+    """The engine is stopped by now, and its log whole. Of pytest-xdist's processes, the worker with
+    the engine sends."""
     config = session.config
     target, suite = target_of(settings_of(config)), config.stash.get(SUITE, None)
-    results = suite.recorder.results if suite is not None else []
-    folders = [result.folder.path for result in results]
-    folders += [path for _, path in config.stash.get(OF_WORKERS, [])]
+    folders = [result.folder.path for result in suite.recorder.results] if suite else []
     if target and not target.fault and folders:
-        results_dir = settings_of(config).results_dir
-        config.stash[_LINES] = send_results(folders, target, results_dir, SEND_S)
+        lines = send_results(folders, target, settings_of(config).results_dir, SEND_S)
+        config.stash[_LINES] = lines
+        if hasattr(config, "workeroutput"):
+            config.workeroutput[_OUTPUT] = lines
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Hook of pytest-xdist: the lines of a worker that ended."""
+    lines = getattr(node, "workeroutput", {}).get(_OUTPUT, [])
+    node.config.stash.setdefault(_LINES, []).extend(lines)
 
 
 def send_results(
-    folders: list[Path], target: Target, results_dir: Path, limit_s: float
+    folders: list[Path], target: TrackingTarget, results_dir: Path, limit_s: float
 ) -> list[str]:
     """Send results, and queue what cannot be sent; what became of them, in lines."""
     from mlperf_suite.features.tracking.sender import send

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from mlperf_suite.errors import SuiteError, one_line
-from mlperf_suite.features.tracking.trackers import BaselineTracker, Target, Tracker
+from mlperf_suite.features.tracking.trackers import BaselineTracker, Tracker, TrackingTarget
 from mlperf_suite.features.tracking.upload_queue import Upload, copy_result
 from mlperf_suite.secrets import redact_files, remember_named
 
-KEPT_HERE = ("answers.json", "samples.json")
-"""The texts of prompts and answers, which are not sent."""
+KEPT_HERE = ("answers.json", "samples.json", "details.jsonl", "events.jsonl", "scored.jsonl")
+"""The texts of prompts, questions and answers, which are not sent."""
 MAX_FILE_BYTES = 2**26
 """Of a file that is sent. A run's logs are far below; traces of a profiler are not."""
 _AWAY = {"ConnectionError", "ConnectionRefusedError", "ConnectTimeout", "ReadTimeout", "gaierror"}
@@ -33,7 +33,7 @@ _MOST_CHARACTERS = 160
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SendOutcome:
     """What became of an upload: the place where it is kept, or why it is not."""
 
     where: str = ""
@@ -43,7 +43,7 @@ class Answer:
 # This side
 
 
-def send(uploads: Sequence[Upload], limit_s: float) -> list[Answer]:
+def send(uploads: Sequence[Upload], limit_s: float) -> list[SendOutcome]:
     """Send results, one after another, within `limit_s` seconds. Never raises because of a
     tracker."""
     request = [
@@ -55,12 +55,14 @@ def send(uploads: Sequence[Upload], limit_s: float) -> list[Answer]:
         for upload in uploads
     ]
     rows, fault = _ask({"uploads": request}, limit_s)
-    answers = [Answer(str(row.get("where", "")), str(row.get("fault", ""))) for row in rows]
+    answers = [SendOutcome(str(row.get("where", "")), str(row.get("fault", ""))) for row in rows]
     missing = len(uploads) - len(answers)
-    return [*answers, *[Answer(fault=fault)] * missing]
+    return [*answers, *[SendOutcome(fault=fault)] * missing]
 
 
-def fetch(target: Target, which: str, system: str | None, into: Path, limit_s: float) -> list[Path]:
+def fetch(
+    target: TrackingTarget, which: str, system: str | None, into: Path, limit_s: float
+) -> list[Path]:
     """The folders of kept results, see `BaselineTracker`. Raises SuiteError."""
     request = {"target": target.as_json(), "which": which, "system": system, "into": str(into)}
     rows, fault = _ask({"fetch": request}, limit_s)
@@ -110,12 +112,14 @@ def main() -> None:
 
 def _sent(uploads: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """One row for each. A server that is away is asked once."""
-    trackers: dict[Target, Tracker] = {}
-    away: set[Target] = set()
+    trackers: dict[TrackingTarget, Tracker] = {}
+    away: set[TrackingTarget] = set()
     for upload in uploads:
-        target = Target(**upload["target"])
+        target = TrackingTarget(**upload["target"])
 
-        def keep(target: Target = target, upload: dict[str, Any] = upload) -> dict[str, Any]:
+        def keep(
+            target: TrackingTarget = target, upload: dict[str, Any] = upload
+        ) -> dict[str, Any]:
             if target not in trackers:
                 trackers[target] = target.open()
             logs_of = upload["logs_of"] and Path(upload["logs_of"])
@@ -129,7 +133,7 @@ def _sent(uploads: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 def _fetched(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     def fetch() -> dict[str, Any]:
-        tracker = cast(BaselineTracker, Target(**request["target"]).open())
+        tracker = cast(BaselineTracker, TrackingTarget(**request["target"]).open())
         into = Path(request["into"])
         return {"folders": [*map(str, tracker.fetch(request["which"], request["system"], into))]}
 

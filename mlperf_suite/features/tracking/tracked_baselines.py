@@ -15,7 +15,7 @@ from mlperf_suite.features.tracking.trackers import (
     BASELINE_PREFIX,
     MLFLOW,
     URI_VARIABLE,
-    Target,
+    TrackingTarget,
     is_tracked,
 )
 from mlperf_suite.results.baseline import BaselineRun, load_baselines
@@ -55,7 +55,7 @@ def _fetched(name: str, settings: Settings) -> list[tuple[str, Path]]:
     place = own.place if own and own.tracker == MLFLOW else ""
     if not place and not os.environ.get(URI_VARIABLE):
         raise UsageError(f"--baseline {name}: needs {URI_VARIABLE}, or --track mlflow:URI")
-    target = Target(MLFLOW, place, match["experiment"])
+    target = TrackingTarget(MLFLOW, place, match["experiment"])
     system = None if settings.baseline_allow_different else _system_of(settings)
     into = settings.results_dir / BASELINE_FOLDER
     try:

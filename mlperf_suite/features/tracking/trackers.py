@@ -71,7 +71,7 @@ class BaselineTracker(Tracker, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TrackingTarget:
     """Where results go. `place`: the tracker's URI or project; empty for what its own variables
     say, so that no password is written."""
 
@@ -80,7 +80,7 @@ class Target:
     experiment: str
 
     @classmethod
-    def parse(cls, text: str, experiment: str) -> Target:
+    def parse(cls, text: str, experiment: str) -> TrackingTarget:
         """NAME or NAME:PLACE. Raises ValueError for another form and for a place with a user or a
         password, which are the tracker's own variables."""
         remember_named({"track": text})

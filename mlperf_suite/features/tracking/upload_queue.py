@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlperf_suite.features.tracking.trackers import Target
+from mlperf_suite.features.tracking.trackers import TrackingTarget
 from mlperf_suite.results import typed_json
 from mlperf_suite.results.run_folder import RESERVED_FILE, read_object, write_json
 
@@ -27,7 +27,7 @@ class Upload:
     logs without a result, the folder with all that are judged together."""
 
     folder: Path
-    target: Target
+    target: TrackingTarget
     entry: Path | None = None
     logs_of: Path | None = None
 
@@ -38,7 +38,7 @@ def queued(results_dir: Path) -> list[Upload]:
     entries = sorted(queue.iterdir()) if queue.is_dir() else []
     uploads = []
     for entry in entries:
-        target = typed_json.read(Target, read_object(entry / _TARGET_JSON))
+        target = typed_json.read(TrackingTarget, read_object(entry / _TARGET_JSON))
         folders = [path for path in entry.iterdir() if path.is_dir()] if target else []
         if target and len(folders) == 1:
             uploads.append(Upload(folders[0], target, entry))
