@@ -244,6 +244,7 @@ def test_an_upload_that_was_cut_off_goes_on(tmp_path: Path, client: FakeClient) 
     steps = {s: v for n, v, _, s in whole.data.metrics if n == "performance/blocks/tokens_per_sec"}
     assert steps == {0: 1.0, 1: 2.0, 2: 4.0} and whole.data.params == run.params
     assert page == f"http://tracker:5000/team/#/experiments/0/runs/{whole.info.run_id}"
+    assert (client.root / whole.info.run_id / "summary.json").is_file()
     client.left = 0
     assert tracker.keep(run, folder) == page
 
