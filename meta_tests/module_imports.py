@@ -26,6 +26,7 @@ PLACES = {
     "mlperf_loadgen": ("loadgen",),
     "lm_eval": ("features/evals", "features/mmlu"),
     "mlflow": ("features/tracking",),
+    "mlflow": ("features/tracking",),
     "pynvml": ("hardware",),
     "nvtx": ("ranges",),
     "pyarrow": ("datasets",),

@@ -386,3 +386,4 @@ def test_without_mlflow_only_who_asks_for_it_is_refused(monkeypatch: pytest.Monk
     by_variable = resolve_settings({}, {"MLFLOW_TRACKING_URI": "http://a"})
     check(by_variable)
     assert (target := target_of(by_variable)) and target.fault == NOT_INSTALLED
+    assert (client.root / whole.info.run_id / "summary.json").is_file()
