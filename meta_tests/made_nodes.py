@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from meta_tests.made_runs import line
-from mlperf_suite.benchmarks.percentile import percentiles
+from mlperf_suite.benchmarks.percentile import SHARES, distribution
 from mlperf_suite.features.log_consistency.log_clock import DATE_FORMAT
 from mlperf_suite.loadgen.logs import DETAIL, POWER_FORMAT
 from mlperf_suite.loadgen.timeline import Timeline, write_timeline
@@ -186,10 +186,8 @@ class MadeNode:
 
 
 def _percentile_keys(key: str, values_ms: Any) -> dict[str, int]:
-    return {
-        key.format(f"{float(name[1:]):.2f}"): round(value * 1e6)
-        for name, value in percentiles(values_ms).items()
-    }
+    values = distribution(values_ms)
+    return {key.format(f"{share * 100:.2f}"): round(values[n] * 1e6) for n, share in SHARES.items()}
 
 
 def make_nodes(results: Path, *nodes: MadeNode) -> list[Path]:

@@ -218,9 +218,9 @@ def test_early_stopping_stands_beside_the_90th_percentile_and_in_words() -> None
     summary = _summary(SINGLE_STREAM, _timeline([float(i) for i in range(1, 321)]), **TOLD)
     text, page = reports_of(summary)
     for row in (
-        "time | p50 | p90 | p90 by early stopping | p95 | p97 | p99 | p99.9",
-        "latency, ms | 4.00 | 4.00 | 302.0 | 4.00 | 4.00 | 4.00 | 4.00",
-        "TTFT, ms | 4.00 | 4.00 | 1.09 | 4.00 | 4.00 | 4.00 | 4.00",
+        "time | mean | p50 | p90 | p90 by early stopping | p95 | p97 | p99 | p99.9",
+        "latency, ms | 270.0 | 4.00 | 4.00 | 302.0 | 4.00 | 4.00 | 4.00 | 4.00",
+        "TTFT, ms | 90.00 | 4.00 | 4.00 | 1.09 | 4.00 | 4.00 | 4.00 | 4.00",
     ):
         assert f"| {row} |" in text
     assert "<dt>p90 by early stopping</dt><dd>302.0 ms</dd>" in page

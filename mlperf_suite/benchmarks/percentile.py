@@ -21,10 +21,13 @@ def percentile(ascending: Sequence[float] | npt.NDArray[Any], share: float) -> f
     return float(ascending[min(int(len(ascending) * share), len(ascending) - 1)])
 
 
-def percentiles(values: npt.NDArray[Any]) -> dict[str, float]:
-    """The percentiles in `SHARES` of these values, in any order, nan left out; empty if there are
-    no values."""
+def distribution(values: npt.NDArray[Any]) -> dict[str, float]:
+    """The mean and the percentiles in `SHARES` of these values, in any order, nan left out; empty
+    if there are no values."""
     import numpy as np
 
     ascending = np.sort(values[~np.isnan(values)])
-    return {name: percentile(ascending, share) for name, share in SHARES.items() if len(ascending)}
+    if not len(ascending):
+        return {}
+    named = {name: percentile(ascending, share) for name, share in SHARES.items()}
+    return {"mean": float(ascending.mean()), **named}

@@ -14,6 +14,7 @@ from mlperf_suite.errors import SuiteError
 from mlperf_suite.plugin.baseline_gate import baselines_of, check_baselines
 from mlperf_suite.plugin.cases import asks_for_engine, benchmarks_of, steps_of
 from mlperf_suite.plugin.options import settings_of
+from mlperf_suite.plugin.own_folder import RESTARTED
 from mlperf_suite.session.engine_source import EngineRequest, source_of
 from mlperf_suite.session.plan import Plan
 from mlperf_suite.session.timing.forecast import forecast, planned
@@ -80,6 +81,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     from mlperf_suite.plugin.progress import TerminalDisplay
     from mlperf_suite.session.executor import Session
+    from mlperf_suite.session.typed_command import typed_command
 
     hook, display = config.hook, TerminalDisplay(config.get_terminal_writer())
     suite = Session(
@@ -90,6 +92,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         baselines_of(config),
         benchmarks=benchmarks_of(config, session.items),
     )
+    # pytest-xdist starts its workers by a command of its own.
+    worker = getattr(config, "workerinput", {})
+    suite.recorder.command = typed_command(worker.get("mainargv", sys.argv), os.environ, RESTARTED)
     obstacles = suite.obstacles()
     try:
         if not obstacles:

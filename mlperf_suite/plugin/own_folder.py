@@ -16,6 +16,9 @@ from pathlib import Path
 import pytest
 
 OWN_FOLDER = Path(__file__).resolve().parents[2]
+_INI = OWN_FOLDER / "pytest.ini"
+RESTARTED = ("-c", str(_INI), "--rootdir", str(OWN_FOLDER))
+"""What stands before the arguments of a session that is restarted with the suite."""
 _WITHOUT_SUITE = "MLPERF_SUITE_NOT_IN"
 """Set to the process of a session that is restarted without the suite. It holds for that session
 and its workers, which pytest-xdist starts by `python -c`, and for nothing else that it starts."""
@@ -36,10 +39,10 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
         if _STARTED_THERE and paths and not is_own:
             os.environ[_WITHOUT_SUITE] = _SESSION
             _restart()
-        ini, options = OWN_FOLDER / "pytest.ini", ("-c", "--config-file", "--rootdir")
+        options = ("-c", "--config-file", "--rootdir")
         has_ini = any(argument.startswith(options) for argument in sys.argv[1:])
-        if (_STARTED_THERE or is_own) and early_config.inipath != ini and not has_ini:
-            _restart("-c", str(ini), "--rootdir", str(OWN_FOLDER))
+        if (_STARTED_THERE or is_own) and early_config.inipath != _INI and not has_ini:
+            _restart(*RESTARTED)
     return (yield)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
+from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.feature import Feature, features
 from mlperf_suite.reports.sections import Line, Paragraph, Plot, Row, Section
 from mlperf_suite.results.baseline import BaselineRun
@@ -50,8 +51,12 @@ class FeatureReport:
         """Sections after the run's figures."""
         return []
 
+    def curves(self, summary: Summary, folder: Path, scenario: Scenario | None) -> list[Plot]:
+        """Plots of the run's requests, in its section on speed. `folder`: of the run."""
+        return []
+
     def plots(self, summary: Summary) -> list[Plot]:
-        """Plots that are written into the run's folder."""
+        """Plots that are written into the run's folder, besides those."""
         return []
 
     def answer(self, summary: Summary) -> Paragraph | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from mlperf_suite.reports.sections import (
     Block,
     Cell,
+    Code,
     Paragraph,
     Picture,
     Plots,
@@ -46,7 +47,7 @@ def escaped(value: object) -> str:
     return text
 
 
-def _block(block: Block) -> str:
+def _block(block: Block) -> str:  # noqa: PLR0911 - one for each kind
     match block:
         case Paragraph():
             lead = f"**{escaped(block.lead)}**" if block.lead else ""
@@ -60,6 +61,9 @@ def _block(block: Block) -> str:
             return _table(figure_table(block.rows))
         case Picture():
             return f"![{escaped(block.alt)}]({file_link(block.name)})"
+        case Code():
+            # Indented, no text of a line can end the block.
+            return "\n".join(f"    {printable(line)}" for line in block.lines)
         case _:
             return ""
 

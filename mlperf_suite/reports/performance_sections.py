@@ -50,21 +50,28 @@ from mlperf_suite.results.schema import (
 from mlperf_suite.rules.verdict import time_words, times_in_unit
 
 _TIMES = (("latency", "latency"), ("TTFT", "ttft"), ("TPOT", "tpot"))
-_CURVES_NOTE = "The curves include every request; a percentile in a legend is LoadGen's, as above."
+_BY_ENGINE = (
+    "Those by the suite follow from when the engine made each answer's first token; where all "
+    "requests are issued at once, TTFT is mostly the time in the queue."
+)
+_NOT_BY_ENGINE = "Nor are they known to the suite: the engine did not report every first token."
 
 
 def speed_sections(summary: Summary, plots: Sequence[Plot] = ()) -> list[Section]:
     """The figures that readers look for first, and all that LoadGen reports."""
     performance = summary.run.performance
     first = [tile for report in feature_reports(summary) for tile in report.tiles(summary)]
-    drawings = [Plots(plots, note=_CURVES_NOTE)] if plots else []
+    drawings = [Plots(plots)] if plots else []
     if performance is None:
         tiles = [Tiles(first)] if first else []
         return [Section("How fast?", [*tiles, *notes(["No performance result."]), *drawings])]
     blocks: list[Block] = [
         Tiles([*first, *_headline(summary, performance), *_gate(summary.run)]),
         Paragraph(_loadgen_line(performance)),
-        *times_table(reported_times(performance), *early_estimates(performance)),
+        *times_table(
+            [*reported_times(performance), *_suite_times(performance)],
+            *early_estimates(performance),
+        ),
         *notes(filter(None, [" ".join(_speed_notes(performance))])),
         *drawings,
         *projections(summary),
@@ -84,6 +91,8 @@ def _headline(summary: Summary, performance: PerformanceFigures) -> list[Row]:
     names = ("TTFT", "TPOT") if times.keys() & {"TTFT", "TPOT"} else ("latency",)
     shown_times += [(f"{name} p99", times.get(name, {}).get("p99")) for name in names]
     tiles = [(name, decimal(value)) for name, value in rates if value is not None]
+    if performance.goodput and performance.goodput.samples_per_sec is not None:
+        tiles.append(("goodput, samples/s", decimal(performance.goodput.samples_per_sec)))
     for name, value in shown_times:
         if value is not None:
             is_unjudged = f"{name.split()[0].lower()}_limit" in unjudged
@@ -114,6 +123,9 @@ def _speed_notes(performance: PerformanceFigures) -> list[str]:
     lines = []
     if absent and performance.valid is not None:
         lines.append(f"LoadGen reports no {' and '.join(absent)} in this scenario.")
+        lines.append(_BY_ENGINE if performance.suite_times_ms else _NOT_BY_ENGINE)
+    if performance.goodput:
+        lines.append(f"Goodput: {goodput_words(performance.goodput)}.")
     if performance.invalid_reason:
         lines.append(f"LoadGen says INVALID: {performance.invalid_reason}")
     if performance.made_again:
@@ -134,12 +146,16 @@ def _speed_notes(performance: PerformanceFigures) -> list[str]:
 def goodput_words(goodput: Goodput) -> str:
     """The requests within the limits, their rate, and which limit the others broke."""
     rate = goodput.samples_per_sec
-    # Rounded down: 98.96% is not the 99.0% that a rate by goodput demands.
-    share = f"{floor(goodput.share * 1000) / 1000:.1%} of {goodput.requests:,} requests"
+    share = f"{_share_within(goodput)} of {goodput.requests:,} requests"
     beyond = [(name, getattr(goodput, f"beyond_{key}")) for name, key in _TIMES]
     words = ", ".join(f"{name} {number:,}" for name, number in beyond if number)
     speed = "" if rate is None else f"{rate:,.2f} samples/s: "
     return f"{speed}{share} within the limits{f'; beyond {words}' if words else ''}"
+
+
+def _share_within(goodput: Goodput) -> str:
+    # Rounded down: 98.96% is not the 99.0% that a rate by goodput demands.
+    return f"{floor(goodput.share * 1000) / 1000:.1%}"
 
 
 def times_words(values_ms: Mapping[str, float]) -> str:
@@ -155,6 +171,12 @@ def reported_times(
     `tpot_ms` of a run's figures, or of an aggregate's."""
     times = ((name, getattr(figures, f"{key}_ms")) for name, key in _TIMES)
     return [(name, percentiles) for name, percentiles in times if percentiles]
+
+
+def _suite_times(performance: PerformanceFigures) -> list[tuple[str, Percentiles]]:
+    """The times that LoadGen does not report in this scenario, named as the suite's."""
+    own = performance.suite_times_ms
+    return [(f"{name} by the suite", own[key]) for name, key in _TIMES if own.get(key)]
 
 
 def times_table(

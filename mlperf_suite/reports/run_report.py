@@ -20,6 +20,7 @@ from mlperf_suite.reports.performance_sections import (
 from mlperf_suite.reports.sections import (
     Block,
     Cell,
+    Code,
     ColumnKind,
     Paragraph,
     Plot,
@@ -44,6 +45,7 @@ from mlperf_suite.reports.sections import (
 from mlperf_suite.results.schema import AccuracyFigures, Config, Meta, Run, ScoreFigures, Summary
 from mlperf_suite.rules import rule_named
 from mlperf_suite.rules.verdict import Status, Verdict, with_status
+from mlperf_suite.secrets import REDACTED
 
 _SHA256, _HASH_DIGITS = re.compile("[0-9a-f]{64}"), 16
 """A hash, and how many of its digits tell it from others: summary.json and config.json have all."""
@@ -288,6 +290,18 @@ def _value(value: object) -> str:
         return ", ".join(map(str, value)) or "none"
     words = "none" if value in (None, "") else str(value)
     return f"{words[:_HASH_DIGITS]}…" if _SHA256.fullmatch(words) else words
+
+
+def reproduction(meta: Meta) -> list[Section]:
+    """The command, and which suite it ran; none if the summary does not say."""
+    if not meta.command:
+        return []
+    commit, *changed = (meta.suite_commit or "").split("-", maxsplit=1)
+    checkout = [f"git checkout {commit}"] if commit else []
+    words = [f"The command as typed, with mlperf-suite {meta.suite_version or '?'}."]
+    words += ["The clone had local changes, which its commit lacks."] if changed else []
+    words += ["A secret is shown as ***."] if REDACTED in meta.command else []
+    return [Section("Reproduce it", [Paragraph(" ".join(words)), Code([*checkout, meta.command])])]
 
 
 # What is wrong?

@@ -122,12 +122,14 @@ class Plot:
     """A plot: its file name, its caption and the function that draws it on matplotlib axes.
 
     `panels`: stacked axes that share their x axis; if there are several, `draw` gets all of them.
+    `size`: of the whole, width and height in inches; by default it follows from the panels.
     """
 
     name: str
     caption: str
     draw: Any
     panels: int = 1
+    size: tuple[float, float] | None = None
 
     def figure(self, ink: str, grid: str) -> Any:
         """The drawn figure, with text in `ink` and grid lines in `grid`."""
@@ -142,10 +144,14 @@ class Plot:
             "axes.axisbelow": True,
             "axes.spines.top": False,
             "axes.spines.right": False,
+            "axes.titlelocation": "left",
+            "axes.titlesize": 11,
+            "axes.titleweight": "bold",
             "legend.frameon": False,
         }
         with mpl.rc_context(style):
-            figure = Figure(figsize=(5.2, 3.2 + 2.0 * (self.panels - 1)), layout="constrained")
+            size = self.size or (5.2, 3.2 + 2.0 * (self.panels - 1))
+            figure = Figure(figsize=size, layout="constrained")
             axes = figure.subplots(self.panels, sharex=True)
             for panel in figure.axes:
                 panel.grid(True)
@@ -208,6 +214,13 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
+class Code:
+    """Lines for a shell, to copy as one."""
+
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Quote:
     """Texts to one sample, each with what it is."""
 
@@ -226,7 +239,7 @@ class Quotes:
     folded: bool = False
 
 
-Block = Paragraph | Points | Table | Tiles | Plots | Picture | Quotes
+Block = Paragraph | Points | Table | Tiles | Plots | Picture | Code | Quotes
 
 
 @dataclass(frozen=True, slots=True)

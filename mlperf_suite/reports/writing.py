@@ -20,8 +20,8 @@ from mlperf_suite.reports.comparison import ANSWERS_JSON, SAMPLES_JSON
 from mlperf_suite.reports.feature_report import IndexColumn, feature_reports
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.markdown import markdown_text
-from mlperf_suite.reports.plots import BLUE, plots_of
-from mlperf_suite.reports.run_report import page_title, run_sections
+from mlperf_suite.reports.plots import BLUE
+from mlperf_suite.reports.run_report import page_title, reproduction, run_sections
 from mlperf_suite.reports.sections import (
     Cell,
     Column,
@@ -130,6 +130,7 @@ def write_reports(folder: Path) -> None:
         sections = own.page(summary, folder, config)
     else:
         sections, title = _sections_with_plots(folder, summary, config), page_title(summary)
+    sections = [*sections, *reproduction(summary.meta)]
     # A link in an untrusted folder is replaced, not written through.
     write_whole(folder / "report.md", markdown_text(sections))
     write_whole(folder / "report.html", html_page(sections, title=title))
@@ -140,10 +141,8 @@ def _sections_with_plots(folder: Path, summary: Summary, config: Config) -> list
     drawing takes seconds, which the session's other runs would wait for."""
     if summary.meta.status == "running":
         return run_sections(summary, config, [], _samples(folder))
-    timeline = read_timeline(folder / "Performance")
-    reports = feature_reports(summary)
-    below = [plot for report in reports for plot in report.over_time(folder, summary)]
-    plots = plots_of(timeline, _scenario(summary), summary.run.performance, below)
+    reports, scenario = feature_reports(summary), _scenario(summary)
+    plots = [plot for of in reports for plot in of.curves(summary, folder, scenario)]
     if (folder / "plots").is_symlink():
         (folder / "plots").unlink()
     drawings = [*plots, *(p for report in reports for p in report.plots(summary))]

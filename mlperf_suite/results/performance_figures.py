@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlperf_suite.benchmarks.definition import Scenario
-from mlperf_suite.benchmarks.percentile import percentile
-from mlperf_suite.engines.protocol import DECODE, LATER_TOKENS, PREFILL, QUEUE
+from mlperf_suite.benchmarks.percentile import distribution, percentile
+from mlperf_suite.benchmarks.request_times import RequestTimes
+from mlperf_suite.engines.protocol import DECODE, FIRST_TOKEN, LATER_TOKENS, PREFILL, QUEUE
 from mlperf_suite.loadgen.logs import DETAIL, DetailLog, parse_detail
 from mlperf_suite.loadgen.request_parts import as_reported, reported_s
 from mlperf_suite.loadgen.timeline import Timeline
@@ -46,9 +47,10 @@ if TYPE_CHECKING:
     Doubles = npt.NDArray[np.float64]
 
 PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
-_LATENCY = "result_{}_percentile_latency_ns"
-_TTFT = "result_first_token_{}_percentile_latency_ns"
-_TPOT = "result_time_per_output_token_{}_percentile_ns"
+_LATENCY = "result_mean_latency_ns", "result_{}_percentile_latency_ns"
+_TTFT = "result_first_token_mean_latency_ns", "result_first_token_{}_percentile_latency_ns"
+_TPOT = "result_time_to_output_token_mean", "result_time_per_output_token_{}_percentile_ns"
+"""The keys of the mean and of the percentiles of each time."""
 _RATES = {
     "Offline": ("result_tokens_per_second", "result_samples_per_second"),
     "Server": ("result_completed_tokens_per_second", "result_completed_samples_per_sec"),
@@ -62,9 +64,11 @@ def percentile_name(percentile: str) -> str:
     return "p" + percentile.rstrip("0").rstrip(".")
 
 
-def _percentiles(detail: DetailLog, key: str) -> Percentiles | None:
-    """The percentiles in ms, or None if LoadGen reports none in this scenario."""
-    in_ms = {percentile_name(p): detail.milliseconds(key.format(p)) for p in PERCENTILES}
+def _percentiles(detail: DetailLog, keys: tuple[str, str]) -> Percentiles | None:
+    """Mean and percentiles in ms, or None if LoadGen reports none in this scenario."""
+    mean, key = keys
+    names = {"mean": mean} | {percentile_name(p): key.format(p) for p in PERCENTILES}
+    in_ms = {name: detail.milliseconds(of_log) for name, of_log in names.items()}
     values = {name: value for name, value in in_ms.items() if value is not None}
     return values or None
 
@@ -84,7 +88,8 @@ def performance_figures(
 ) -> PerformanceFigures:
     """The content of run.performance in summary.json.
 
-    LoadGen reports no TTFT and TPOT in Offline; they are None there. `elapsed_s` is how long
+    LoadGen reports no TTFT and TPOT in Offline; they are None there, and the engine's own times
+    stand in for them in `suite_times_ms`. `elapsed_s` is how long
     LoadGen ran and `tokens` the SUT's count: the log has neither. The reason of an INVALID run is
     empty if only early stopping was not met, which `early_stopping` shows.
     """
@@ -110,7 +115,33 @@ def performance_figures(
         life=time_breakdown(timeline, detail) if timeline else None,
         load=timeline.load if timeline else None,
         goodput=goodput(timeline, scenario.limits, samples_per_s),
+        suite_times_ms=_suite_times(timeline) if timeline else {},
     )
+
+
+def times_by_engine(timeline: Timeline) -> RequestTimes | None:
+    """The times of a run in which LoadGen counts no first tokens, with the instants at which the
+    engine's answers began; None if the engine does not report that of every answer."""
+    import numpy as np
+
+    parts = {name: np.asarray(of) for name, of in timeline.parts_ms.items()}
+    pairs = ((PREFILL, DECODE), (FIRST_TOKEN, LATER_TOKENS))
+    before, after = next((pair for pair in pairs if parts.keys() >= set(pair)), ("", ""))
+    if timeline.first_token_ms is not None or not before:
+        return None
+    times = timeline.times
+    # An answer in one piece does not say when its first token was made.
+    is_known = (parts[before] > 0) & ((parts[after] > 0) | (times.tokens < 2))
+    return replace(times, first_ms=_ends(timeline, parts, before)) if is_known.all() else None
+
+
+def _suite_times(timeline: Timeline) -> dict[str, Percentiles]:
+    times = times_by_engine(timeline)
+    of = {"ttft": times.ttft_ms, "tpot": times.tpot_ms} if times else {}
+    return {
+        name: {place: round(ms, 6) for place, ms in distribution(values).items()}
+        for name, values in of.items()
+    }
 
 
 def goodput(

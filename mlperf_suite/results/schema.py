@@ -42,7 +42,7 @@ Answer = Literal["valid", "not valid", "not a result", "not finished", "failed"]
 """Of a summary: "not a result" may have passed every rule that it was held to."""
 ChangeOutcome = Literal["regressed", "improved", "unchanged", "cannot tell"]
 Percentiles = dict[str, float]
-"""Times in ms by percentile name (p50, p99.9)."""
+"""Times in ms by percentile name (p50, p99.9), and their mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,9 @@ class Meta:
     version; None for LoadGen. `gpus`: how many of each name the engine computed on, None if that is
     not known. `cpus_of`: the names of the machines whose CPUs it computed on, if that is not this
     machine alone. `not_submittable`: why the result cannot be submitted even if every
-    rule passes, in one line.
+    rule passes, in one line. `command`: as it was typed, quoted for a shell, without secrets.
+    `suite_commit`: of the clone that the suite ran from, followed by "-dirty" if its files were
+    changed; None if it was installed.
     """
 
     category: str | None = None
@@ -85,6 +87,9 @@ class Meta:
     gpus: dict[str, int] | None = None
     cpus_of: tuple[str, ...] = ()
     not_submittable: str | None = None
+    command: str | None = None
+    suite_version: str | None = None
+    suite_commit: str | None = None
 
     @property
     def kind(self) -> tuple[str, str]:
@@ -281,9 +286,10 @@ class PerformanceFigures(RepeatFigures):
     `invalid_reason`: LoadGen's own recommendation for an INVALID run. `target_qps`: the rate in
     queries/s that LoadGen issued or planned for. `blocks`: figures over equal parts of the run.
     `life`: the time of the requests, part by part; `load`: the load of the engine; None if unknown.
-    `goodput`: None without limits or times. `untimed`: why the times of the requests are unknown,
-    empty if they are known. `made_again`: why a run before this one did not count, empty if there
-    was none.
+    `goodput`: None without limits or times. `suite_times_ms`: ttft and tpot by the suite's own
+    timeline, from the engine's first tokens, if LoadGen reports none. `untimed`: why the requests'
+    times are unknown, empty if they are known. `made_again`: why a run before this one did not
+    count, empty if there was none.
     """
 
     scenario: str | None = None
@@ -298,6 +304,7 @@ class PerformanceFigures(RepeatFigures):
     life: TimeBreakdown | None = None
     load: EngineLoad | None = None
     goodput: Goodput | None = None
+    suite_times_ms: dict[str, Percentiles] = field(default_factory=dict)
     untimed: str = ""
     made_again: str = ""
 

@@ -35,6 +35,7 @@ from mlperf_suite.session.run_kind import (
     kind_of,
 )
 from mlperf_suite.session.timing.run_sizing import RunSizing
+from mlperf_suite.session.typed_command import suite_commit
 
 Baselines = Mapping[BenchmarkAndScenario, BaselineRun]
 
@@ -75,6 +76,8 @@ class Recorder:
         self._of_engine = EngineFigures({})
         self.load_generator: str | None = None
         """What sends the requests in LoadGen's place, with version and commit; None if LoadGen."""
+        self.command: str | None = None
+        """How the session was started, as in `Meta`."""
         self.writable = True
         """Whether all files could be written so far."""
         self.node_files: list[Path] = []
@@ -229,6 +232,9 @@ class Recorder:
             gpus=self.engines.gpus(role) if role == "runs" or is_whole else None,
             cpus_of=self.engines.cpus_of(role),
             node_name=settings.node_name,
+            command=self.command,
+            suite_version=__version__,
+            suite_commit=suite_commit(),
         )
         return Summary(meta=dataclasses.replace(common, **meta), system=dict(describe_system()))
 

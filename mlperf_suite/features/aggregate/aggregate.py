@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlperf_suite.benchmarks.percentile import percentiles
+from mlperf_suite.benchmarks.percentile import distribution
 from mlperf_suite.benchmarks.request_times import RequestTimes
 from mlperf_suite.errors import RefusedError
 from mlperf_suite.features.aggregate.node_runs import (
@@ -278,12 +278,12 @@ def _scenario(runs: Sequence[NodeRun], alone: Sequence[NodeRun]) -> ScenarioFigu
 
 
 def pooled(of_nodes: Sequence[npt.NDArray[np.float64]]) -> Percentiles | None:
-    """The percentiles of all nodes' requests together; None if a node has no such times."""
+    """Mean and percentiles of all nodes' requests together; None if a node has no such times."""
     import numpy as np
 
     if any(len(times) and np.isnan(times).all() for times in of_nodes):
         return None
-    values = percentiles(np.concatenate(of_nodes))
+    values = distribution(np.concatenate(of_nodes))
     # To the nanosecond, as in LoadGen: a difference of two times has digits beyond that.
     return {name: round(value, 6) for name, value in values.items()} or None
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Scenario
-from mlperf_suite.benchmarks.percentile import percentiles
+from mlperf_suite.benchmarks.percentile import distribution
 from mlperf_suite.benchmarks.request_times import RequestTimes
 from mlperf_suite.engines.model_files import MODEL_FILES
 from mlperf_suite.errors import RefusedError
@@ -201,7 +201,7 @@ def _not_of_log(timeline: Timeline, run: NodeRun) -> str:
         ("TTFT", times.ttft_ms, run.figures.ttft_ms),
         ("TPOT", times.tpot_ms, run.figures.tpot_ms),
     ):
-        computed = percentiles(values)
+        computed = distribution(values)
         for place, own in (reference or {}).items():
             if abs(computed.get(place, 0.0) - own) > max(_OFF_MS, _OFF_BY * own):
                 there = computed.get(place, 0.0)

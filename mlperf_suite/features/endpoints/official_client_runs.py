@@ -392,9 +392,10 @@ def official_client_performance(
 
 
 def _percentiles(series: Distribution) -> Percentiles | None:
-    """In ms by name; None if nothing was measured."""
+    """Mean and percentiles in ms; None if nothing was measured."""
     by_number = {float(name): ns for name, ns in series.percentiles.items()}
     values = {percentile_name(p): by_number.get(float(p)) for p in PERCENTILES}
+    values = {"mean": series.avg, **values}
     return {name: ns / _NS_PER_MS for name, ns in values.items() if ns is not None} or None
 
 

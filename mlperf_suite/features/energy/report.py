@@ -23,7 +23,7 @@ from mlperf_suite.features.energy.energy_figures import (
     read_curve,
 )
 from mlperf_suite.reports.feature_report import FeatureReport, IndexColumn
-from mlperf_suite.reports.plots import BLUE, GREEN, ORANGE
+from mlperf_suite.reports.plots import BLUE, GREEN, ORANGE, titled
 from mlperf_suite.reports.sections import (
     Block,
     Cell,
@@ -195,8 +195,8 @@ def _power(power: Curve, axes: Any, ink: str) -> None:
         label = f"{kind}, W"
         axes.stairs(watts, seconds, color=colour, linestyle=style, label=label, baseline=None)
         highest = max(highest, *watts)
-    title = SIMULATED_LABEL if power.simulated else "; ".join(power.watts)
-    axes.set_title(title, fontsize=9)
     axes.set(xlabel="time since the start, s", ylabel="power, W", xlim=(0, None))
-    axes.set_ylim(0, highest * 1.4 or 1)
-    axes.legend(loc="upper right", ncols=2, fontsize=9)
+    axes.set_ylim(0, highest * 1.05 or 1)
+    titled(axes)
+    title = SIMULATED_LABEL if power.simulated else "\n".join(power.watts)
+    axes.set_title(title, fontsize=9, fontweight="normal", pad=20)

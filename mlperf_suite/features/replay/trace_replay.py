@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.benchmarks.percentile import percentiles
+from mlperf_suite.benchmarks.percentile import distribution
 from mlperf_suite.benchmarks.request_times import RequestTimes
 from mlperf_suite.engines.protocol import Engine, RemoteRun, Request, RequestTimestamps, Tokens
 from mlperf_suite.errors import EngineDiedError, EngineError, UsageError
@@ -250,7 +250,7 @@ def _rate(count: float, seconds: float) -> float:
 
 
 def _percentiles(values: Figures) -> dict[str, float]:
-    return {name: round(value, 3) for name, value in percentiles(values).items()}
+    return {name: round(value, 3) for name, value in distribution(values).items()}
 
 
 def _limits(remote: RemoteRun, answers: _Answers) -> list[str]:

@@ -1,0 +1,1 @@
+"""Tests of mlperf_suite/features/requests"""
