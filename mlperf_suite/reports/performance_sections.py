@@ -146,16 +146,12 @@ def _speed_notes(performance: PerformanceFigures) -> list[str]:
 def goodput_words(goodput: Goodput) -> str:
     """The requests within the limits, their rate, and which limit the others broke."""
     rate = goodput.samples_per_sec
-    share = f"{_share_within(goodput)} of {goodput.requests:,} requests"
+    # Rounded down: 98.96% is not the 99.0% that a rate by goodput demands.
+    share = f"{floor(goodput.share * 1000) / 1000:.1%} of {goodput.requests:,} requests"
     beyond = [(name, getattr(goodput, f"beyond_{key}")) for name, key in _TIMES]
     words = ", ".join(f"{name} {number:,}" for name, number in beyond if number)
     speed = "" if rate is None else f"{rate:,.2f} samples/s: "
     return f"{speed}{share} within the limits{f'; beyond {words}' if words else ''}"
-
-
-def _share_within(goodput: Goodput) -> str:
-    # Rounded down: 98.96% is not the 99.0% that a rate by goodput demands.
-    return f"{floor(goodput.share * 1000) / 1000:.1%}"
 
 
 def times_words(values_ms: Mapping[str, float]) -> str:

@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from mlperf_suite import IS_CLONE, SUITE_FOLDER
-from mlperf_suite.secrets import is_secret, redact, remember_named
+from mlperf_suite import IS_CLONE, SUITE_FOLDER, __version__
+from mlperf_suite.results.schema import Meta
+from mlperf_suite.secrets import redact, remember_named
 from mlperf_suite.settings import OPTIONS
 
 _VARIABLES = ("PYTEST_ADDOPTS", *sorted({spec.variable for spec in OPTIONS if spec.variable}))
-_GIT_S = 60
-"""Seconds that git may take."""
 
 
 def typed_command(
@@ -30,12 +29,16 @@ def typed_command(
         arguments = arguments[len(restarted) :]
     # A password may stand in a URL, which no setting takes up before it is refused.
     remember_named({"arguments": arguments})
-    given = {
-        n: value for n in _VARIABLES if (value := environment.get(n)) and not is_secret(n, value)
-    }
+    given = {name: environment[name] for name in _VARIABLES if environment.get(name)}
     # Before the quotes, which could split a secret.
     variables = [f"{name}={shlex.quote(redact(value))}" for name, value in given.items()]
     return " ".join([*variables, shlex.join(map(redact, [*_program(program), *arguments]))])
+
+
+def this_command() -> Meta:
+    """What a summary says of a command of `mlperf-suite` that measures, as of a session."""
+    command = typed_command(sys.argv, os.environ)
+    return Meta(command=command, suite_version=__version__, suite_commit=suite_commit())
 
 
 def _program(path: str) -> list[str]:
@@ -61,7 +64,7 @@ def suite_commit() -> str | None:
             capture_output=True,
             text=True,
             check=True,
-            timeout=_GIT_S,
+            timeout=60,
             env=environment,
         )
     except (OSError, subprocess.SubprocessError):

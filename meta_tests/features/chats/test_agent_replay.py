@@ -121,6 +121,7 @@ def test_the_command_writes_a_page(tmp_path: Path, capsys: CaptureFixture[str]) 
     assert page.count("<svg") == 4 and "<b>" not in page
     assert ["up to 2,048", "2"] in [row[:2] for row in page_rows(page)]
     assert "Missing: 1 turn" in page and "KV reuse: not judged" in page
+    assert "<h2>Reproduce it</h2>" in page
     assert "KV reuse: not judged" in capsys.readouterr().out
 
 

@@ -83,6 +83,7 @@ def test_a_trace_is_sent(tmp_path: Path, tokenizer: Path, capsys: CaptureFixture
     assert "4 of 4 requests answered" in output and "no measurement" in output
     assert TRACE_MARK[1:] in page and TRACE_MARK.upper() in page
     assert any(row[0] == "TTFT" for row in page_rows(page))
+    assert f"{summary['command'].split()[0]}" in page.partition("Reproduce it")[2]
     assert len(summary["windows"]) == 60
     assert sum(row["due_per_s"] for row in summary["windows"]) > 0
 

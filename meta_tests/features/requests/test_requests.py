@@ -11,7 +11,7 @@ import pytest
 
 from meta_tests.made_lives import made_marks, made_timeline
 from meta_tests.reports.kept_run import a_timeline
-from meta_tests.reports.outputs import markdown_rows, reports_of
+from meta_tests.reports.outputs import markdown_rows, reports_of, terminal_text
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.features.requests.request_table import BY_ENGINE, BY_LOADGEN
 from mlperf_suite.features.requests.session import KeptRequests
@@ -83,5 +83,6 @@ def test_reports_name_the_suites_times_and_goodput() -> None:
     rows = markdown_rows(reports_of(summary)[0])
     assert ["TTFT by the suite, ms", "61.50", "60.00", "90.00"] in rows
     assert ["goodput, samples/s", "12.50"] in rows
+    assert "TTFT      p50 60.00 ms, p99 90.00 ms, by the suite\n" in terminal_text(summary)
     unknown = replace(summary, run=Run(performance=replace(figures, suite_times_ms={})))
     assert "the engine did not report every first token" in reports_of(unknown)[0]

@@ -121,6 +121,7 @@ def test_a_gain_has_a_command(tmp_path: Path, script: Script, capsys: CaptureFix
     assert space_of(tmp_path / "winner.toml")["max_num_seqs"] == (None, 16)
     page = (tmp_path / "report.html").read_text()
     assert "vllm serve MODEL --max-num-seqs 16" in page and "max_num_seqs = [16]" in page
+    assert "<h2>Reproduce it</h2>" in page
     # A line of progress starts with the figure.
     lines = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"trial 1: 9,9\d\d tokens/s \(\d s\): the default", lines[0])

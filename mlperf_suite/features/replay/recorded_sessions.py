@@ -21,6 +21,7 @@ from mlperf_suite.features.chats.agent_replay import (
 )
 from mlperf_suite.features.chats.agent_sessions import RecordedSession, read_sessions
 from mlperf_suite.features.chats.chat_client import ChatClient
+from mlperf_suite.features.replay.started import how_started, started_by
 from mlperf_suite.features.servers.config import EndpointConfig, parse_endpoint
 from mlperf_suite.features.servers.report import server_view_cells
 from mlperf_suite.features.servers.server_facts import ServerFacts, find_server_facts, metrics
@@ -76,6 +77,7 @@ def run_replay(request: ReplayRequest, say: Callable[[str], None]) -> bool:
     summary = _measured(request, sessions, say)
     summary |= {"conversations": len(sessions), "recorded_conversations": len(recorded)}
     summary |= {"tool_delays": request.delays, "turn_timeout_s": request.timeout_s}
+    summary |= started_by()
     write_whole(request.out, json.dumps(summary, indent=2) + "\n")
     say("\n".join(replay_lines(summary)))
     page = request.out.with_suffix(".html")
@@ -184,6 +186,7 @@ def replay_page(summary: Mapping[str, Any], lines: Sequence[str]) -> str:
     missing = [turn for turn in summary["per_turn"] if turn["failure"]]
     if missing:
         sections.append(Section(f"Missing: {count(len(missing), 'turn')}", [_missing(missing)]))
+    sections += how_started(summary)
     return html_page(sections, title=title)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mlperf_suite.engines.protocol import ServerView
+from mlperf_suite.features.replay.started import how_started
 from mlperf_suite.features.servers.report import server_view_cells
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.performance_sections import times_words
@@ -112,6 +113,7 @@ def trace_page(summary: Mapping[str, Any]) -> str:
         Section("Times", [_times(summary)]),
         Section("Over time", [*_plots(summary), *_over_time(summary)]),
         Section("The server's own view", _server(summary)),
+        *how_started(summary),
     ]
     return html_page(sections, title=f"{title}: {mark}")
 

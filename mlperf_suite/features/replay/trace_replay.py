@@ -29,6 +29,7 @@ from mlperf_suite.benchmarks.request_times import RequestTimes
 from mlperf_suite.engines.protocol import Engine, RemoteRun, Request, RequestTimestamps, Tokens
 from mlperf_suite.errors import EngineDiedError, EngineError, UsageError
 from mlperf_suite.features.replay.production_traces import BLOCK, Trace, TraceRequest, read_trace
+from mlperf_suite.features.replay.started import started_by
 from mlperf_suite.features.replay.trace_page import trace_lines, trace_page
 from mlperf_suite.features.servers.config import EndpointConfig, parse_endpoint
 from mlperf_suite.features.servers.engine import EndpointEngine
@@ -131,6 +132,7 @@ def run_trace(run: TraceRun, say: Callable[[str], None]) -> int:
         "context": context,
         "server": f"{server.name} {server.version}",
         "stand_in": server.stand_in,
+        **started_by(),
     }
     write_whole(run.out, json.dumps(summary, indent=2) + "\n")
     page = run.out.with_suffix(".html")

@@ -20,12 +20,14 @@ from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.features.requests.time_plots import RUN_SIZE, plots_over_time, time_scale
 from mlperf_suite.loadgen.timeline import Timeline, read_timeline
 from mlperf_suite.reports.feature_report import FeatureReport, feature_reports
+from mlperf_suite.reports.performance_sections import times_words
 from mlperf_suite.reports.plots import BLUE, ORANGE, titled
-from mlperf_suite.reports.sections import Plot, significant
+from mlperf_suite.reports.sections import Line, Plot, significant
 from mlperf_suite.results.performance_figures import times_by_engine
 from mlperf_suite.results.schema import PerformanceFigures, Summary
 
 _MAX_POINTS, _BINS = 500, 40
+_IN_TERMINAL = ("p50", "p90", "p99")
 _MAX_EMPTY = 2.5
 """How many times as long as the slowest request an axis may be, to show the limit."""
 _NAMES = {
@@ -46,6 +48,15 @@ class RequestsReport(FeatureReport):
         limits = scenario.limits if scenario else {}
         spread = spread_plots(timeline, limits, summary.run.performance or PerformanceFigures())
         return [*spread, *plots_over_time(timeline, below)]
+
+    def closing(self, summary: Summary) -> list[Line]:
+        """The times that LoadGen does not report in the scenario."""
+        own = summary.run.performance.suite_times_ms if summary.run.performance else {}
+        shown = {
+            name: {place: times[place] for place in _IN_TERMINAL if place in times}
+            for name, times in own.items()
+        }
+        return [Line(n.upper(), f"{times_words(of)}, by the suite") for n, of in shown.items()]
 
 
 REPORT = RequestsReport()

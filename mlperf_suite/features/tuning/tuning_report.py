@@ -26,6 +26,7 @@ from mlperf_suite.features.tuning.tuning_request import TuningRequest
 from mlperf_suite.features.tuning.tuning_result import Contribution, TuningResult
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.plots import BLUE, GREEN, ORANGE
+from mlperf_suite.reports.run_report import reproduction
 from mlperf_suite.reports.sections import (
     Block,
     Cell,
@@ -45,6 +46,7 @@ from mlperf_suite.reports.sections import (
 )
 from mlperf_suite.results.run_folder import read_config, write_whole
 from mlperf_suite.results.schema import Config
+from mlperf_suite.session.typed_command import this_command
 
 RESULT, WINNER, PAGE = "tuning.md", "winner.toml", "report.html"
 _SPLIT = "tensor_parallel_size"
@@ -168,6 +170,7 @@ def tuning_page(
         *([Section("The pairs", [_pairs(claim, unit), _costs(claim)])] if claim.pairs else []),
         Section("What each setting does", [_contributions(claim)]),
         Section("Trials", [Plots(plots), _trials(trials, space, unit)]),
+        *reproduction(this_command()),
     ]
     return html_page(sections, title=_TITLE)
 
