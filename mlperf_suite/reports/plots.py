@@ -18,7 +18,7 @@ BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
 def titled(axes: Any, title: str = "") -> None:
     """The legend above the axes, where it hides nothing, in rows of two; the title above it."""
     rows = (len(axes.get_legend_handles_labels()[0]) + 1) // 2
-    axes.set_title(title, pad=6 + 14 * rows)
+    axes.set_title(title, loc="left", fontsize=11, fontweight="bold", pad=6 + 14 * rows)
     place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2}
     axes.legend(ncols=2, fontsize=9, handlelength=1.6, columnspacing=1.2, borderpad=0, **place)
 

@@ -144,9 +144,6 @@ class Plot:
             "axes.axisbelow": True,
             "axes.spines.top": False,
             "axes.spines.right": False,
-            "axes.titlelocation": "left",
-            "axes.titlesize": 11,
-            "axes.titleweight": "bold",
             "legend.frameon": False,
         }
         with mpl.rc_context(style):

@@ -199,4 +199,4 @@ def _power(power: Curve, axes: Any, ink: str) -> None:
     axes.set_ylim(0, highest * 1.05 or 1)
     titled(axes)
     title = SIMULATED_LABEL if power.simulated else "\n".join(power.watts)
-    axes.set_title(title, fontsize=9, fontweight="normal", pad=20)
+    axes.set_title(title, loc="left", fontsize=9, pad=20)
