@@ -26,7 +26,6 @@ PLACES = {
     "mlperf_loadgen": ("loadgen",),
     "lm_eval": ("features/evals", "features/mmlu"),
     "mlflow": ("features/tracking",),
-    "mlflow": ("features/tracking",),
     "pynvml": ("hardware",),
     "nvtx": ("ranges",),
     "pyarrow": ("datasets",),

@@ -244,6 +244,7 @@ def test_an_upload_that_was_cut_off_goes_on(tmp_path: Path, client: FakeClient) 
     steps = {s: v for n, v, _, s in whole.data.metrics if n == "performance/blocks/tokens_per_sec"}
     assert steps == {0: 1.0, 1: 2.0, 2: 4.0} and whole.data.params == run.params
     assert page == f"http://tracker:5000/team/#/experiments/0/runs/{whole.info.run_id}"
+    assert (client.root / whole.info.run_id / "summary.json").is_file()
     client.left = 0
     assert tracker.keep(run, folder) == page
 
@@ -386,4 +387,3 @@ def test_without_mlflow_only_who_asks_for_it_is_refused(monkeypatch: pytest.Monk
     by_variable = resolve_settings({}, {"MLFLOW_TRACKING_URI": "http://a"})
     check(by_variable)
     assert (target := target_of(by_variable)) and target.fault == NOT_INSTALLED
-    assert (client.root / whole.info.run_id / "summary.json").is_file()
