@@ -19,9 +19,11 @@ from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.engines.protocol import Likelihood, Score, ScoreRequest
 from mlperf_suite.errors import EngineDiedError, UsageError
 from mlperf_suite.features.evals.eval_key import EvalKey
+from mlperf_suite.features.evals.eval_rules import EvalFacts
 from mlperf_suite.features.evals.figures import EvalFigures, evals_of
 from mlperf_suite.features.evals.lm_eval_tasks import draw, read_task
 from mlperf_suite.results.run_folder import read_summary, run_folders
+from mlperf_suite.rules import judge
 from mlperf_suite.settings import resolve_settings
 
 FACTS, SUMS = EvalKey("embedded_facts"), EvalKey("embedded_sums")
@@ -146,6 +148,31 @@ def test_a_prompt_that_does_not_fit_is_named(make: Make, tmp_path: Path) -> None
     failure = session.suite.make(key).failure
     assert failure is not None and "own, document 1 of this run: a prompt of" in failure
     assert "9,000 of the answer do not fit the engine's context of 8,192" in failure
+
+
+def test_an_answer_that_ends_at_the_limit_is_counted(make: Make, tmp_path: Path) -> None:
+    folder = own_task(tmp_path, generation_kwargs={"max_gen_toks": 3, "until": ["never"]})
+    key = EvalKey("own")
+    session = make(key, kind=Reckoner, task="own", task_folder=folder)
+    assert session.suite.make(key).ok
+    session.suite.close()
+    figures = figures_of(session, key)
+    assert (figures.cut, figures.generated_tokens, figures.planned) == (1, 3, 1)
+    page = (session.folder / "report.md").read_text()
+    assert "1 answer ended at the task's limit of tokens" in page
+
+
+@pytest.mark.parametrize(
+    ("facts", "failed"),
+    [
+        (EvalFacts(3, 3), set()),
+        (EvalFacts(3, 2), {"evals_all_answered"}),
+        (EvalFacts(3, 3, ("2 answers from another model",)), {"evals_answers_as_asked"}),
+    ],
+    ids=["whole", "one absent", "another model"],
+)
+def test_a_rule_fails_on_its_own(facts: EvalFacts, failed: set[str]) -> None:
+    assert {verdict.rule for verdict in judge(facts) if verdict.status == "failed"} == failed
 
 
 # The tasks

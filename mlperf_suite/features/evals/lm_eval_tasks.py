@@ -103,8 +103,9 @@ def read_task(name: str, shots: int | None, settings: Settings) -> EvalTask:
         ) from error
     # A task is another project's code on others' data.
     except Exception as error:
+        advice = "; --task-data FOLDER reads a copy" if isinstance(error, ConnectionError) else ""
         raise UsageError(
-            f"--task {name}: cannot be read: {type(error).__name__}: {one_line(error)}"
+            f"--task {name}: cannot be read: {type(error).__name__}: {one_line(error)}{advice}"
         ) from error
     chosen = draw(name, available, own["limit"])
     drop_tasks(loaded, chosen)

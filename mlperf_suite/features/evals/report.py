@@ -16,6 +16,7 @@ from mlperf_suite.reports.sections import (
     Line,
     Paragraph,
     Section,
+    count,
     decimal,
     notes,
     paragraphs,
@@ -123,4 +124,5 @@ def _shots(figures: EvalFigures) -> str:
 
 
 def _cut(figures: EvalFigures) -> str:
-    return f"{figures.cut:,} answers ended at the task's limit of tokens, not by themselves"
+    answers = count(figures.cut or 0, "answer")
+    return f"{answers} ended at the task's limit of tokens, not by the answer's own end"
