@@ -65,13 +65,9 @@ class EngineSource:
         """Where it runs, if it runs already."""
         return []
 
-    def check(self, inputs: Any) -> None:
-        """Check it for obstacles, before data and model are read. Raises
-        UsageError."""
-
-    def check_reachable(self, inputs: Any) -> int | None:
-        """Find out whether what runs elsewhere answers, after all other checks. The context that
-        it states, in tokens; None if it does not. Raises UsageError."""
+    def check(self, inputs: Any) -> int | None:
+        """Check it for obstacles, before data and model are read: whether what runs elsewhere
+        answers. The context that it states, in tokens; None if it does not. Raises UsageError."""
         return None
 
     def placement(self, inputs: Any) -> list[str]:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from mlperf_suite import ranges
@@ -128,7 +129,7 @@ class Session:
     def obstacles(self) -> list[str]:
         """The obstacles that show before anything slow is loaded, a line each."""
         lines: dict[str, None] = {}
-        for check in self._checks():
+        for check in self._checks(lines):
             try:
                 check()
             except SuiteError as error:
@@ -137,14 +138,18 @@ class Session:
             self.close()
         return list(lines)
 
-    def _checks(self) -> Iterator[Callable[[], object]]:
-        """Whether an engine elsewhere answers is checked after data and model."""
-        source = source_of(self.settings)
-        yield partial(source.check, self.inputs)
+    def _checks(self, found: Collection[str]) -> Iterator[Callable[[], object]]:
+        """An engine elsewhere is asked first. If it refuses a model of the hub, that is all: the
+        hub takes a minute to say that it has no such model. `found`: the obstacles so far."""
+        source, contexts = source_of(self.settings), list[int | None]()
+        yield lambda: contexts.append(source.check(self.inputs))
+        if found and source.is_remote and not Path(self.inputs.model_path).is_dir():
+            return
         yield from self.inputs.checks(self.plan.at_engine)
         for kind, keys in self._keys_of_kinds():
             yield partial(kind.check, keys, self._parts)
-        yield self._check_reachable
+        for context in filter(None, contexts):
+            yield partial(self._check_context, context)
         for companion in self._companions:
             yield companion.check
 
@@ -152,10 +157,7 @@ class Session:
         for kind in run_kinds(key.kind for key in self.plan.keys):
             yield kind, [key for key in self.plan.keys if key.kind == kind.name]
 
-    def _check_reachable(self) -> None:
-        context = source_of(self.settings).check_reachable(self.inputs)
-        if context is None:
-            return
+    def _check_context(self, context: int) -> None:
         for key in self.plan.at_engine:
             self.inputs.check_prompts(BENCHMARKS[key.benchmark], context, key.mode)
         for kind, keys in self._keys_of_kinds():

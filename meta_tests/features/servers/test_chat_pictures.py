@@ -25,12 +25,13 @@ from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.datasets.media import MediaPrompt, PictureFile
 from mlperf_suite.engines.protocol import MODEL_CHANGES, Request
-from mlperf_suite.errors import EngineError
+from mlperf_suite.errors import EngineError, UsageError
 from mlperf_suite.features.multimodal.product_prompts import ProductPrompt, picture_tokens
 from mlperf_suite.features.multimodal.qwen3_vl import QWEN3_VL, load_products
 from mlperf_suite.features.servers.config import EndpointConfig, parse_endpoint
 from mlperf_suite.features.servers.engine import EndpointEngine
 from mlperf_suite.features.servers.picture_messages import chat_prompt, trial_prompt
+from mlperf_suite.features.servers.server_facts import check_reachable
 from mlperf_suite.results.run_folder import read_summary, run_folders
 from mlperf_suite.rules.facts import find_deviations
 
@@ -85,6 +86,24 @@ def answers_of(loaded: EndpointEngine, asked: Sequence[Sequence[int]]) -> Record
     loaded.submit(requests, GENERATION, listener, stream=True)
     listener.wait(len(asked))
     return listener
+
+
+def test_a_name_is_refused_also_where_the_server_does_not_repeat_it() -> None:
+    """It answers the same request under the name that it lists."""
+
+    def answer(body: dict[str, Any]) -> Events:
+        if body["model"] not in served:
+            raise RefusalError(404, "unknown model")
+        return vllm(body)
+
+    served = ["m"]
+    with chat_server(answer, pages=pages("vllm")) as server:
+        target = parse_endpoint(server.url)
+        config = EndpointConfig((target,), "m", None, 1, served_model="no-such", chat=True)
+        with pytest.raises(UsageError, match=r"serves m, and refuses .* no-such: unknown model$"):
+            check_reachable(config)
+        served.clear()
+        check_reachable(config)
 
 
 def test_the_picture_is_sent_as_it_is_and_the_answer_is_token_ids() -> None:

@@ -130,3 +130,10 @@ def test_each_endpoint_is_asked_before_a_load(tmp_path: Path, monkeypatch: Monke
     with pytest.raises(UsageError, match=f"^--model {nowhere}: no such folder") as caught:
         checked(wrong, monkeypatch, "never said")
     assert "never said" not in str(caught.value)
+    # Nor is the hub, of a model that the server refuses.
+    for name in ("tokenizer", "_model_facts"):
+        asked = property(lambda inputs: pytest.fail("the hub is asked"))
+        monkeypatch.setattr(Inputs, name, asked)
+    refused = settings_of(results_dir=results, endpoint=[URL], model="owner/name")
+    with pytest.raises(UsageError, match=r"^it serves another$"):
+        checked(refused, monkeypatch, "it serves another")

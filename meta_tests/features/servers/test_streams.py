@@ -95,8 +95,8 @@ def test_what_is_held_back_does_not_pass(sizes: list[int], tpot_s: float) -> Non
         assert "held back" in judged(found, limit).why
 
 
-@pytest.mark.parametrize(("pieces", "held"), [(1, False), (3, True)])
-def test_one_answer_in_a_hundred_may_come_in_one_piece(pieces: int, held: bool) -> None:
+@pytest.mark.parametrize(("pieces", "held"), [(1, False), (2, True)])
+def test_less_than_one_answer_in_a_hundred_may_come_in_one_piece(pieces: int, held: bool) -> None:
     whole, streams = streamed(*steps(0.03, 128)), streamed(*steps(0.03, *[1] * 128))
     found = figures(*[whole] * pieces, *[streams] * (200 - pieces))
     assert bool(held_back(found, 100)) is held and judged(found).passed is not held
@@ -120,10 +120,7 @@ def test_later_tpot_is_that_of_the_server(tokens: int, data: st.DataObject) -> N
     assert found.first_tokens["p50"] == size
 
 
-def test_one_in_a_hundred_may_come_in_one_piece_and_the_limit_itself_is_too_long() -> None:
-    usual, whole = streamed(*steps(0.03, *[1] * 40)), streamed(*steps(0.03, 40))
-    assert judged(figures(*[usual] * 300, *[whole] * 2)).passed
-    assert judged(figures(*[usual] * 300, *[whole] * 4)).status == "failed"
+def test_a_tpot_at_the_limit_is_too_long() -> None:
     assert judged(stream_figures(99.9, 99.9)).passed
     assert judged(stream_figures(99.9, 100.0)).status == "failed"
     assert judged(stream_figures(100.0, 101.0)).passed

@@ -41,10 +41,11 @@ class ReplicasSource(EngineSource):
         replicas = settings.feature_options["replicas"]
         return replicas if isinstance(replicas, int) else 1
 
-    def check(self, inputs: Inputs) -> None:
+    def check(self, inputs: Inputs) -> int | None:
         from mlperf_suite.features.replicas.cluster import check_ray
 
         check_ray()
+        return None
 
     def placement(self, inputs: Inputs) -> list[str]:
         from mlperf_suite.features.replicas.loading import show_placement

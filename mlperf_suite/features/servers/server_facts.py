@@ -345,15 +345,23 @@ def _check_served(
     config: EndpointConfig, target: Target, models: Sequence[Mapping[str, Any]]
 ) -> None:
     """Ask for one token under a name that the server does not list, as it need not list an alias.
-    Raises UsageError if it refuses that name."""
+
+    Raises UsageError if it refuses that name: it repeats it, or takes the same request under a name
+    that it lists.
+    """
     name = str(config.served_model)
     prompt = {"messages": [{"role": "user", "content": "a"}]} if config.chat else {"prompt": "a"}
     path = CHAT_COMPLETIONS if config.chat else COMPLETIONS
+
+    def ask(model: object) -> _Page:
+        body = {"model": model, "max_tokens": 1} | prompt
+        return _ask(config, target, path, json.dumps(body).encode())
+
     with contextlib.suppress(_UnansweredError):
-        page = _ask(
-            config, target, path, json.dumps({"model": name, "max_tokens": 1} | prompt).encode()
-        )
-        if page.status in (_NOT_FOUND, *_NOT_A_REQUEST) and name in str(page.content):
+        page = ask(name)
+        if page.status in (_NOT_FOUND, *_NOT_A_REQUEST) and (
+            name in str(page.content) or any(ask(m["id"]).status == _OK for m in models[:1])
+        ):
             raise UsageError(
                 f"{target.url} serves {_names(models)}, and refuses --served-model-name {name}: "
                 f"{error_words(page.content)}"

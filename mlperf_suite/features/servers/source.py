@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mlperf_suite.features.servers.config import EndpointConfig
 from mlperf_suite.session.engine_source import EngineRequest, EngineSource
+from mlperf_suite.settings import check_model_is_reachable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,16 +32,18 @@ class EndpointSource(EngineSource):
     def urls(self, settings: Settings) -> list[str]:
         return [target.url for target in settings.feature_options["endpoints"]]
 
-    def check_reachable(self, inputs: Inputs) -> int | None:
+    def check(self, inputs: Inputs) -> int | None:
         from mlperf_suite.features.servers.server_facts import check_reachable
 
-        return check_reachable(endpoint_config(inputs))
+        check_model_is_reachable(inputs.settings, self.model_hint)
+        context = check_reachable(_without_tokenizer(inputs))
+        # Not before: it may wait for the hub.
+        _ = inputs.tokenizer_folder
+        return context
 
     def load(self, inputs: Inputs, request: EngineRequest) -> Engine:
         from mlperf_suite.features.servers.engine import EndpointEngine
 
-        # Not before: it loads the tokenizer, for which a mere check for a server would have to
-        # wait.
         end_ids = tuple(end for end in inputs.eos_token_ids if end is not None)
         config = endpoint_config(inputs, request.log_file)
         return EndpointEngine.load(replace(config, end_ids=end_ids))
@@ -51,13 +54,22 @@ ENGINE = EndpointSource()
 
 def endpoint_config(inputs: Inputs, log_file: Path | None = None) -> EndpointConfig:
     """How to reach the endpoints, from the settings. Raises UsageError without a tokenizer."""
+    return replace(
+        _without_tokenizer(inputs),
+        tokenizer=inputs.tokenizer_folder,
+        vocabulary=inputs.vocabulary,
+        log_file=log_file,
+    )
+
+
+def _without_tokenizer(inputs: Inputs) -> EndpointConfig:
     settings = inputs.settings
     options = settings.feature_options
     return EndpointConfig(
         tuple(options["endpoints"]),
         inputs.model_path,
-        inputs.tokenizer_folder,
-        inputs.vocabulary,
+        None,
+        0,
         served_model=options["served_model_name"],
         kind=options["endpoint_server"],
         routing=options["endpoint_routing"],
@@ -68,6 +80,5 @@ def endpoint_config(inputs: Inputs, log_file: Path | None = None) -> EndpointCon
         requests=options["endpoint_requests"],
         context_needed=inputs.context_needed,
         silence_s=settings.engine_silence,
-        log_file=log_file,
         chat=bool(inputs.media),
     )

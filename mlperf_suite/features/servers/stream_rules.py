@@ -7,7 +7,7 @@ from functools import partial
 from mlperf_suite.benchmarks.definition import limit_name
 from mlperf_suite.features.servers.streams import MEMORY_SHARE
 from mlperf_suite.rules.facts import RunFacts
-from mlperf_suite.rules.limits import MAX_AT_ONCE, arrival_words, held_back
+from mlperf_suite.rules.limits import arrival_words, held_back
 from mlperf_suite.rules.registry import ONE_BY_ONE, SERVER, rule
 from mlperf_suite.rules.verdict import Verdict, not_judged, time_words, verdict
 
@@ -33,7 +33,7 @@ _stream_rule = partial(
 )
 def streamed_answers(run: RunFacts) -> Verdict:
     """Answers arrive as they are made: TPOT is below its limit also without the tokens that came
-    with the first one, and at most 1% of the answers come in one piece.
+    with the first one, and less than 1% of the answers come in one piece.
 
     LoadGen divides the time after the first token by all other tokens. What a proxy or a server
     holds back and sends with the first token takes no time, so TPOT is too short: 0 for an answer
@@ -44,7 +44,7 @@ def streamed_answers(run: RunFacts) -> Verdict:
     required = (
         f"{limit_name('tpot')} below {time_words(limit_ms, exact=True)} without the tokens of "
     )
-    required += f"the first event, at most {MAX_AT_ONCE:.0%} of the answers in one piece"
+    required += "the first event, less than 1% of the answers in one piece"
     stream = run.in_session.remote.stream if run.in_session.remote else None
     if stream is None:
         return verdict(True, _NO_STREAM, required)
