@@ -15,6 +15,7 @@ from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.features.submission.texts import accuracy_txt, verified_text
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import ACCURACY
+from mlperf_suite.results.run_folder import file_sha256, mode_folder
 from mlperf_suite.rules import judge
 
 GPT_OSS_120B, DEEPSEEK_R1 = BENCHMARKS["gpt-oss-120b"], BENCHMARKS["deepseek-r1"]
@@ -68,9 +69,13 @@ def test_the_files_of_each_audit_are_where_the_checker_looks_for_them(
     place = tmp_path / PLACE
     for name, file in (("TEST07", "verify_accuracy.txt"), ("TEST09", "verify_output_len.txt")):
         assert (place / name / file).read_text().splitlines()[-1] == "TEST PASS"
-        assert (place / name / "accuracy" / ACCURACY).is_file()
+        log, whole = place / name / "accuracy" / ACCURACY, run / mode_folder(name) / ACCURACY
+        assert log.stat().st_size < 10 * 2**10 < whole.stat().st_size
+        text = log.with_name("accuracy.txt").read_text()
+        assert text == f"hash={file_sha256(whole)}\n"
         assert (place / name / "performance/run_1/mlperf_log_detail.txt").is_file()
     assert "Total samples evaluated: 4395\n" in (place / "accuracy/accuracy.txt").read_text()
+    assert not any(score.failed_rules for score in judge_folder(tmp_path / "tree"))
 
 
 def rows(mode: Mode, wrong: str = "", status: str = "failed") -> list[Mapping[str, Any]]:

@@ -40,6 +40,7 @@ from mlperf_suite.features.submission.system_description import describe_machine
 from mlperf_suite.features.submission.texts import (
     REPLAY_NOTICE,
     accuracy_txt,
+    audit_accuracy_txt,
     comparison_texts,
     cut_accuracy_log,
     folder_name,
@@ -382,8 +383,17 @@ class _Tree:
         run = result.runs[audit.mode]
         logs, folder = run.logs(audit.mode), self._place("compliance", run) / audit.name
         _copy_logs(logs, folder / "performance" / "run_1")
-        (folder / "accuracy").mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(logs / ACCURACY, folder / "accuracy" / ACCURACY)
+        accuracy = folder / "accuracy"
+        accuracy.mkdir(parents=True, exist_ok=True)
+        if audit.unique:
+            # It has every answer, up to 80 kB each: too much for an upload. As the official
+            # truncate_accuracy_log.py does; TEST06's log stays whole there too, and TEST01's is
+            # small and compared.
+            (accuracy / ACCURACY).write_bytes(cut_accuracy_log((logs / ACCURACY).read_bytes()))
+            text = audit_accuracy_txt(file_sha256(logs / ACCURACY), self._notice)
+            _write_text(accuracy / ACCURACY_TXT, text)
+        else:
+            shutil.copyfile(logs / ACCURACY, accuracy / ACCURACY)
         verdicts = _read_json(logs.parent / "verdicts.json")
         if audit.compares:
             self._write_comparison(result, audit, verdicts, folder)

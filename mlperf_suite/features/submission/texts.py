@@ -75,6 +75,12 @@ def accuracy_txt(scores: Mapping[str, float], counted_as: str, log_sha256: str, 
     return f"\nResults\n{header}\n{sentence}{figures}\n\nhash={log_sha256}\n"
 
 
+def audit_accuracy_txt(log_sha256: str, notice: str) -> str:
+    """accuracy.txt beside the cut log of an audit: the whole log's hash, as
+    truncate_accuracy_log.py writes it."""
+    return (f"{notice}\n" if notice else "") + f"hash={log_sha256}\n"
+
+
 def cut_accuracy_log(content: bytes) -> bytes:
     """The beginning and the end of an accuracy log; a short one is kept whole."""
     if len(content) <= 2 * _HALF_BYTES:
