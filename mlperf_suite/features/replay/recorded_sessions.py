@@ -23,7 +23,12 @@ from mlperf_suite.features.chats.agent_sessions import RecordedSession, read_ses
 from mlperf_suite.features.chats.chat_client import ChatClient
 from mlperf_suite.features.servers.config import EndpointConfig, parse_endpoint
 from mlperf_suite.features.servers.report import server_view_cells
-from mlperf_suite.features.servers.server_facts import ServerFacts, find_server_facts, metrics
+from mlperf_suite.features.servers.server_facts import (
+    ServerFacts,
+    check_reachable,
+    find_server_facts,
+    metrics,
+)
 from mlperf_suite.features.servers.server_metrics import HITS, ServerWatch
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.plots import BLUE, ORANGE
@@ -85,9 +90,13 @@ def run_replay(request: ReplayRequest, say: Callable[[str], None]) -> bool:
 
 
 def asked_server(endpoint: str, model: str) -> tuple[EndpointConfig, ServerFacts]:
-    """How to reach a chat server, with the key of API_KEY, and what it is. Raises UsageError."""
+    """How to reach a chat server, with the key of API_KEY, and what it is.
+
+    Raises UsageError, also if it refuses the model.
+    """
     target, key = parse_endpoint(endpoint), os.environ.get("API_KEY")
-    config = EndpointConfig((target,), model, None, 0, served_model=model, key=key)
+    config = EndpointConfig((target,), model, None, 0, served_model=model, key=key, chat=True)
+    check_reachable(config)
     return config, find_server_facts(config, target)
 
 

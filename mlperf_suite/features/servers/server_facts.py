@@ -362,8 +362,9 @@ def _check_served(
         if page.status in (_NOT_FOUND, *_NOT_A_REQUEST) and (
             name in str(page.content) or any(ask(m["id"]).status == _OK for m in models[:1])
         ):
+            option = "--model" if name == config.model else "--served-model-name"
             raise UsageError(
-                f"{target.url} serves {_names(models)}, and refuses --served-model-name {name}: "
+                f"{target.url} serves {_names(models)}, and refuses {option} {name}: "
                 f"{error_words(page.content)}"
             )
 
