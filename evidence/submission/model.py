@@ -1,4 +1,4 @@
-"""Writes a model folder without weights: a tokenizer for the made-up words, an official config."""
+"""Writes a model folder without tensors: a tokenizer for the made-up words, an official config."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ FILLER = "="
 """One token in each of these tokenizers, but not a word: filler for unscored reasoning."""
 _TRAINED_VOCABULARY = 2_000
 _CONTEXT = 131_072
+_NO_WEIGHTS = b"\2\0\0\0\0\0\0\0{}"
+"""A whole safetensors file without tensors: a session refuses a folder without weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ def write_model(
 ) -> None:
     """Write the folder. `shape`: the entries of config.json that identify the model."""
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "model.safetensors").write_bytes(_NO_WEIGHTS)
     size = shape.get("vocab_size", tokens.vocabulary)
     assert isinstance(size, int)
     write_json(folder / "tokenizer.json", _trained_tokenizer(size, tokens))

@@ -33,6 +33,7 @@ from mlperf_suite.benchmarks.prompts import SUMMARIZE, end_of_text_ids, load_tok
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.scorers.rouge import ROUGE_NAMES, mean_scores, score_pairs
+from mlperf_suite.session.weight_files import weight_fault
 
 EACH = pytest.mark.parametrize("row", BENCHMARKS, ids=lambda row: row.id)
 
@@ -96,6 +97,7 @@ def test_the_model_folder_is_known_as_the_official_model(data: Path) -> None:
     config = json.loads((data / MODEL / "config.json").read_text())
     for workload in (OFFICIAL, EDGE):
         assert workload.is_model(str(data / MODEL), config)
+    assert not weight_fault(data / MODEL)
 
 
 def test_the_model_folder_makes_prompts_and_answers_as_llamas_does(

@@ -1,7 +1,9 @@
 """Damage a submission tree in many ways and compare the official verdicts with the suite's.
 
+    python -m evidence.submission_check.damages --checker INFERENCE
     python -m evidence.submission_check.damages TREE --checker INFERENCE --round v6.1
 
+The first damages a made-up tree of each benchmark and writes docs/evidence/damaged-trees.md again.
 TREE is a closed tree that both accept, of llama3.1-8b and llama3.1-8b-edge, or of the benchmark
 that --benchmark names; INFERENCE is a checkout of github.com/mlcommons/inference. Prints a table
 with one row for each damage to a copy of the tree.
@@ -13,20 +15,24 @@ import argparse
 import contextlib
 import math
 import re
+import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from evidence.log_edits import answers_edited, is_, log_values
 from evidence.submission_check.submission_damages import PUBLISHED, SINGLE
+from evidence.tables import PAGES, write_cells
 from evidence.tree_edits import Change, Home, Tampering, seen_by, system_field
 from evidence.verdicts import copies, official_verdict, own_verdict
-from meta_tests.made_runs import P99
+from meta_tests.judging.trees import broken_rules
+from meta_tests.made_runs import P99, write_submission
 from meta_tests.tampering.edits import bytes_edited, removed, replaced, text_edited
 from mlperf_suite.benchmarks.audits import Audit
-from mlperf_suite.benchmarks.catalog import BENCHMARKS
+from mlperf_suite.benchmarks.catalog import BENCHMARKS, judged_in_trees
 from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE, Benchmark, limit_name
-from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.features.code_grading.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
@@ -308,22 +314,81 @@ def _answers(
 def compare(
     tree: Path, checker: Path, round_: Round, benchmark: Benchmark | None = None
 ) -> Iterator[tuple[str, str, str]]:
-    """For each damage, its name, the official verdict and the suite's.
+    """For each damage, its name, the official verdict and the suite's, without what it finds in the
+    tree as it is.
 
     `benchmark`: the tree's benchmark; by default the tree has both forms of llama3.1-8b.
     """
     damages = DAMAGES if benchmark is None else damages_of(benchmark, round_)
+    before = broken_rules(tree, round_)
     for name, copy in copies(tree, damages, round_, (benchmark or LLAMA3_1_8B).id):
-        yield name, official_verdict(copy, checker, round_), own_verdict(copy, round_)
+        yield name, official_verdict(copy, checker, round_), own_verdict(copy, round_, but=before)
+
+
+def trees() -> Iterator[tuple[str, Benchmark | None, Round]]:
+    """Name, benchmark and round of each tree of the page, as `compare` takes them: the last round
+    whose closed division LoadGen's runs alone make up."""
+    yield "llama3.1-8b, -edge", None, ROUNDS[LLAMA3_1_8B.rounds[-1]]
+    for benchmark in judged_in_trees():
+        if benchmark not in (LLAMA3_1_8B, LLAMA3_1_8B_EDGE):
+            of_client = {round_ for s in benchmark.of_client for round_ in s.rounds}
+            last = [name for name in benchmark.rounds if name not in of_client][-1]
+            yield benchmark.id, benchmark, ROUNDS[last]
+
+
+def _write_tree(root: Path, benchmark: Benchmark | None, round_: Round) -> None:
+    if benchmark is not None:
+        write_submission(root, benchmark, round_)
+        return
+    for form in (LLAMA3_1_8B, LLAMA3_1_8B_EDGE):
+        system = write_submission(root, form, round_) / "systems" / "box.json"
+    system.write_text(system.read_text().replace('"edge"', '"datacenter,edge"'))
+
+
+def _difference(official: str, own: str) -> str:
+    """The column of `_BY_BENCHMARK` in which a damage counts."""
+    if official.startswith("traceback"):
+        return "traceback"
+    if (official == "passes") is (own == "passes"):
+        return "same"
+    return "seen here" if official == "passes" else "seen there"
+
+
+def write_page(checker: Path) -> None:
+    """Damage a tree of each benchmark, and write what both say into the page."""
+    counts, rows = [], []
+    for id_, benchmark, round_ in trees():
+        with tempfile.TemporaryDirectory() as folder:
+            _write_tree(Path(folder), benchmark, round_)
+            found = list(compare(Path(folder), checker, round_, benchmark))
+        kinds = Counter(_difference(official, own) for _, official, own in found)
+        figures = (len(found), *(kinds[name] for name in _DIFFERENCES))
+        counts.append((id_, round_.name, *map(str, figures)))
+        rows += [(id_, *row) for row in found]
+        print(*counts[-1], flush=True)
+    totals = (str(sum(map(int, column))) for column in list(zip(*counts, strict=True))[2:])
+    write_cells(PAGE, _BY_BENCHMARK, [*counts, ("all", "", *totals)])
+    write_cells(PAGE, BY_DAMAGE, rows)
+
+
+PAGE = PAGES / "damaged-trees.md"
+_DIFFERENCES = ("same", "seen here", "traceback", "seen there")
+_BY_BENCHMARK = (
+    "| tree | round | damages | same verdict | passes officially, fails here | "
+    "official traceback, a verdict here | fails officially, passes here |"
+)
+BY_DAMAGE = "| tree | damage | official checker | here: the rules that fail |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tree", type=Path)
+    parser.add_argument("tree", type=Path, nargs="?", help="made-up trees, into the page")
     parser.add_argument("--checker", type=Path, required=True)
-    parser.add_argument("--round", choices=tuple(ROUNDS), required=True)
+    parser.add_argument("--round", choices=tuple(ROUNDS), help="the tree's")
     parser.add_argument("--benchmark", choices=tuple(BENCHMARKS), help="the one it is of")
     options = parser.parse_args()
+    if options.tree is None:
+        return write_page(options.checker)
     benchmark = BENCHMARKS.get(options.benchmark or "")
     print("| damage | official checker | here: the rules that fail |\n|---|---|---|")
     for row in compare(options.tree, options.checker, ROUNDS[options.round], benchmark):

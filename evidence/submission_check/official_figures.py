@@ -194,12 +194,12 @@ def _gates(benchmark: Benchmark, config: Any) -> Iterator[Figure]:
             at_least = bound == "accuracy-target"
             scale = 100 if score.name == "f1" else 1
             own_gate = score.low(strict=strict) if at_least else score.high or 0.0
-            reference = _TEXT[benchmark.id].get(score.name)
-            states = reference and (at_least or benchmark.id in _BOTH_WAYS)
             share = own_gate / score.value if at_least else 1.1
+            states = score.name in _TEXT[benchmark.id]
+            states = states and (at_least or benchmark.id in _BOTH_WAYS)
             yield Figure(
                 f"{benchmark.id} {score.name}, at {'least' if at_least else 'most'}",
-                round(share * reference, 3) if states else None,
+                round(share * _TEXT[benchmark.id][score.name], 3) if states else None,
                 None,
                 round(scale * official, 3),
                 None,
