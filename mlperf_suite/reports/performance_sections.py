@@ -29,6 +29,7 @@ from mlperf_suite.reports.sections import (
     duration,
     figure_table,
     notes,
+    paragraphs,
     record_table,
     time_cell,
 )
@@ -69,7 +70,7 @@ def speed_sections(summary: Summary, plots: Sequence[Plot] = ()) -> list[Section
         return [Section("How fast?", [*tiles, *notes(["No performance result."]), *drawings])]
     blocks: list[Block] = [
         Tiles([*first, *_headline(summary, performance), *_gate(summary.run)]),
-        Paragraph(_loadgen_line(performance)),
+        *paragraphs(filter(None, [repeats_words(performance), _loadgen_line(performance)])),
         *times_table(
             [*reported_times(performance), *_suite_times(performance)],
             *early_estimates(performance),
@@ -139,8 +140,6 @@ def _speed_notes(performance: PerformanceFigures) -> list[str]:
             "LoadGen reports early stopping's estimates of TTFT and TPOT. That of the latency "
             "follows the same rule, from the requests' times at the system under test."
         )
-    if words := repeats_words(performance):
-        lines.append(f"{words}.")
     return lines
 
 
@@ -152,7 +151,7 @@ def repeats_words(performance: PerformanceFigures) -> str:
     rates = ", ".join(map(decimal, values))
     spread = stdev(values) / fmean(values)
     words = f"Mean of {len(values)} runs, standard deviation {spread:.1%}: {rates} tokens/s"
-    return f"{words}; times are the first run's"
+    return f"{words}; times are the first run's."
 
 
 def goodput_words(goodput: Goodput) -> str:

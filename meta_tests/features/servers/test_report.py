@@ -103,7 +103,9 @@ def test_a_client_bound_run_is_marked_everywhere(tmp_path: Path) -> None:
     assert summary.client_bound
     for text in (*reports_of(summary), terminal_text(summary)):
         assert CLIENT_BOUND in text
-    assert f"1 rule failed of 1. This run is {CLIENT_BOUND}." in reports_of(summary)[0]
+    assert (
+        f"**1 rule failed:** client\\_bound\n\n**{CLIENT_BOUND}; smoke:**" in reports_of(summary)[0]
+    )
     write_json_of(tmp_path / "20261120-065625-b-server", summary)
     entries = read_entries(tmp_path)
     assert CLIENT_BOUND in index_markdown(entries)
