@@ -165,12 +165,20 @@ def keep_result(tracker: Tracker, folder: Path, logs_of: Path | None = None) -> 
     read from the copy. `logs_of`: as in `Upload`."""
     from mlperf_suite.features.tracking.tracked_logs import tracked_logs
     from mlperf_suite.features.tracking.tracked_result import tracked_result
+    from mlperf_suite.features.tracking.tracked_search import TRIALS_JSONL, tracked_search
 
+    is_search = (folder / TRIALS_JSONL).is_file()
     with tempfile.TemporaryDirectory() as made:
         copy = Path(made) / folder.name
-        copy_result(folder, copy, is_left_out=_stays)
+        # The runs of a search's trials have folders of their own below it.
+        copy_result(
+            folder, copy, is_left_out=lambda f: _stays(f) or (is_search and f.parent != folder)
+        )
         redact_files([copy])
-        run = tracked_logs(folder, logs_of) if logs_of else tracked_result(copy)
+        if logs_of:
+            run = tracked_logs(folder, logs_of)
+        else:
+            run = tracked_search(copy) if is_search else tracked_result(copy)
         return tracker.keep(run, copy)
 
 
