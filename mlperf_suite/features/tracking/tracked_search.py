@@ -1,4 +1,4 @@
-"""What is sent of a search for settings (`tune`): its trials as parts, by the file that has them."""
+"""What is sent of a search for settings (`tune`): its trials as parts, from the file of them."""
 
 from __future__ import annotations
 
