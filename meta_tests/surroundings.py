@@ -13,6 +13,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Real engines are tested beside other tests. By default, an OpenMP thread that waits for another
 # one spins, on the core that the other may need. Every process that a test starts inherits this.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# What sessions of the tests measure belongs in nobody's tracker.
+os.environ.pop("MLFLOW_TRACKING_URI", None)
 # A deadline, or hypothesis's own look at the time, would fail a test for being slow, as any is on a
 # machine that is busy. The same examples each time: what fails is then of the change that is
 # tested. `--hypothesis-profile search` draws others, and more of them.

@@ -80,6 +80,8 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "energy": ("OFF", "off", ["on", "nvml"], ["auto", "off"]),
     "price-kwh": (".3 EUR", "0.3 EUR", ["0.3", "EUR", "-1 EUR", "1e3 EUR"], ["0.30 EUR"]),
     "price-hour": ("98.320EUR", "98.32 EUR", ["98,32 EUR", "nan EUR", "1 EUR/h"], ["98.32 USD"]),
+    "track": ("MLflow:http://a", "mlflow:http://a", ["a b", "a:http://u:p@b"], ["mlflow", "off"]),
+    "track-experiment": ("nightly", "nightly", [" "], ["name"]),
     "find-peak-qps": ("true", True, ["maybe"], ["true or false"]),
     "mmlu-data": ("questions", "questions", [" "], ["name", "folder"]),
     "mmlu-limit": ("300", 300, ["0", "-1", "0.5"], ["whole number from 1", "auto"]),

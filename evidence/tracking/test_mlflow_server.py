@@ -153,11 +153,12 @@ def copy_result(folder: Path, team: Path, system: str, day: int) -> None:
 
 
 class Refusing(BaseHTTPRequestHandler):
-    """Answers with the status that its port's server has."""
+    """Answers with the status that its port's server has: MLflow forbids, or a proxy is full."""
 
     def do_GET(self) -> None:
         status = self.server.status  # type: ignore[attr-defined]
-        body = json.dumps({"error_code": "PERMISSION_DENIED", "message": "not for you"}).encode()
+        forbidden = {"error_code": "PERMISSION_DENIED", "message": "not for you"}
+        body = json.dumps(forbidden).encode() if status == 403 else b"Insufficient Storage"
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

@@ -6,6 +6,7 @@ import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -18,15 +19,20 @@ from mlperf_suite import secrets
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.errors import SuiteError, UsageError
-from mlperf_suite.features.tracking import sender
+from mlperf_suite.features.tracking import plugin, sender
 from mlperf_suite.features.tracking.mlflow_tracker import MlflowTracker
 from mlperf_suite.features.tracking.options import check, target_of
 from mlperf_suite.features.tracking.plugin import send_results
-from mlperf_suite.features.tracking.tracked_baselines import drop_unselected, tracked_baselines
+from mlperf_suite.features.tracking.tracked_baselines import tracked_baselines
 from mlperf_suite.features.tracking.tracked_result import tracked_result
 from mlperf_suite.features.tracking.trackers import NOT_INSTALLED, TrackingTarget
 from mlperf_suite.features.tracking.upload_queue import QUEUE_FOLDER, queued
+from mlperf_suite.features.tuning.space import Trial
+from mlperf_suite.features.tuning.trial_run import MeasuredTrial, Records
 from mlperf_suite.judging.judge import judge_folder
+from mlperf_suite.loadgen.load_plan import RunKey
+from mlperf_suite.plugin import options
+from mlperf_suite.plugin.baseline_gate import baselines_of
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.settings import Settings, resolve_settings
 
@@ -220,6 +226,26 @@ def test_logs_of_others_are_sent_with_their_figures_and_verdicts(tmp_path: Path)
     assert run["tags"]["mlperf.mode"] == "performance"
 
 
+def test_the_trials_of_a_search_are_its_parts(tmp_path: Path) -> None:
+    """As `tune` keeps them, of which a crash may cut the last."""
+    folder = tmp_path / "tuned"
+    kept(folder / "trial-1")
+    records = Records(folder / "trials.jsonl")
+    for value, rate in ((64, 900.5), (128, None)):
+        trial = Trial({"max_num_seqs": value}, rate, reason="" if rate else "out of memory")
+        records.add(MeasuredTrial(trial, "trial-1", seconds=20.0))
+    with (folder / "trials.jsonl").open("a") as file:
+        file.write('{"settings": {"max_')
+    assert main(["track", str(folder), f"--track={MODULE}:{tmp_path}/tracker"]) == 0
+    (sent,) = (tmp_path / "tracker").iterdir()
+    run = json.loads((sent / "run.json").read_text())
+    assert [part["params"] for part in run["parts"]] == [{"max_num_seqs": n} for n in ("64", "128")]
+    assert run["metrics"] == {"trials": 2.0, "best_rate": 900.5}
+    assert run["parts"][0]["metrics"]["seconds"] == 20.0
+    assert run["parts"][1]["tags"]["reason"] == "out of memory"
+    assert {path.name for path in (sent / "files").rglob("*") if path.is_file()} == {"trials.jsonl"}
+
+
 # MLflow
 
 
@@ -311,12 +337,18 @@ def test_baselines_of_an_experiment_are_named_by_it_and_only_the_selected_stay(
 
     monkeypatch.setattr(sender, "fetch", fetch)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://tracker")
-    found = tracked_baselines(settings("mlflow:nightly", results=results))
+    config: Any = SimpleNamespace(stash=pytest.Stash())
+    config.stash[options._SETTINGS] = settings("mlflow:nightly", results=results)
+    plugin.pytest_configure(config)
+    found = baselines_of(config)
     assert asked == [("nightly", "last-good", False)]
     labels = {kind[1]: run.label for kind, run in found.items()}
     assert labels["Server"] == "mlflow:nightly@20261101-120000-llama3.1-8b-server"
-    drop_unselected(found, {("llama3.1-8b", "Offline")})
-    assert [kind[1] for kind in found] == ["Offline"]
+    plan = SimpleNamespace(keys=[RunKey("llama3.1-8b", "Offline", "performance")])
+    monkeypatch.setattr(plugin, "plan_of", lambda *_: plan)
+    session: Any = SimpleNamespace(config=config, items=[])
+    plugin.pytest_collection_finish(session)
+    assert [kind[1] for kind in baselines_of(config)] == ["Offline"]
     for which in ("pinned", "0a" * 16):
         text = f"mlflow:away@{which}"
         with pytest.raises(UsageError, match=f"--baseline {text}: the server does not answer"):
@@ -354,13 +386,12 @@ def test_the_tracker_on_the_page_is_one(tmp_path: Path, monkeypatch: pytest.Monk
     [
         (None, "", None),
         (None, "http://tracker", "mlflow"),
-        ("off", "http://tracker", None),
+        ("Off", "http://tracker", None),
         ("mlflow:http://other:5000", "http://tracker", "mlflow:http://other:5000"),
         (f"{MODULE}:a/place", "", f"{MODULE}:a/place"),
         ("mlflow", "", "--track mlflow: needs MLFLOW_TRACKING_URI"),
         ("no.module", "", r"--track no\.module: no module no\.module"),
         ("mlflow:http://user:planted-PASS@other", "", r"--track mlflow:http://user:\*\*\*@other: "),
-        ("not a module:", "", "--track not a module:: must be mlflow"),
     ],
 )
 def test_where_results_go(

@@ -82,9 +82,13 @@ def _found(folder: Path, arguments: Namespace) -> list[Upload]:
 
 
 def _results(folder: Path) -> list[Path]:
-    """The results that have ended: the folder itself, or those in it, oldest first."""
+    """The results that have ended: the folder itself, be it a search's, or those in it, oldest
+    first."""
+    from mlperf_suite.features.tracking.tracked_search import TRIALS_JSONL
     from mlperf_suite.results.run_folder import SUMMARY_JSON, read_summary, run_folders
 
+    if (folder / TRIALS_JSONL).is_file():
+        return [folder.resolve()]
     is_result = (folder / SUMMARY_JSON).is_file()
     kept = [folder.resolve()] if is_result else run_folders(folder)[::-1]
     return [path for path in kept if (s := read_summary(path)) and s.meta.status != "running"]

@@ -25,7 +25,7 @@ _OFF = "off"
 
 def _target(text: str) -> str:
     """A target in its normalized spelling."""
-    return text if text == _OFF else TrackingTarget.parse(text, "").words
+    return _OFF if text.casefold() == _OFF else TrackingTarget.parse(text, "").words
 
 
 TARGET = Values(

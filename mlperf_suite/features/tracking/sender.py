@@ -123,7 +123,8 @@ def _sent(uploads: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             if target not in trackers:
                 trackers[target] = target.open()
             logs_of = upload["logs_of"] and Path(upload["logs_of"])
-            return {"where": keep_result(trackers[target], Path(upload["folder"]), logs_of)}
+            where = keep_result(trackers[target], Path(upload["folder"]), logs_of)
+            return {"where": where or target.words}
 
         row = {"fault": _AWAY_WORDS} if target in away else _outcome(keep)
         if row.get("fault") == _AWAY_WORDS:
@@ -164,16 +165,25 @@ def keep_result(tracker: Tracker, folder: Path, logs_of: Path | None = None) -> 
     read from the copy. `logs_of`: as in `Upload`."""
     from mlperf_suite.features.tracking.tracked_logs import tracked_logs
     from mlperf_suite.features.tracking.tracked_result import tracked_result
+    from mlperf_suite.features.tracking.tracked_search import TRIALS_JSONL, tracked_search
 
+    is_search = (folder / TRIALS_JSONL).is_file()
     with tempfile.TemporaryDirectory() as made:
         copy = Path(made) / folder.name
-        copy_result(folder, copy)
-        for file in copy.rglob("*"):
-            if file.name in KEPT_HERE or (file.is_file() and file.stat().st_size > MAX_FILE_BYTES):
-                file.unlink()
+        # The runs of a search's trials have folders of their own below it.
+        copy_result(
+            folder, copy, is_left_out=lambda f: _stays(f) or (is_search and f.parent != folder)
+        )
         redact_files([copy])
-        run = tracked_logs(folder, logs_of) if logs_of else tracked_result(copy)
+        if logs_of:
+            run = tracked_logs(folder, logs_of)
+        else:
+            run = tracked_search(copy) if is_search else tracked_result(copy)
         return tracker.keep(run, copy)
+
+
+def _stays(file: Path) -> bool:
+    return file.name in KEPT_HERE or file.stat().st_size > MAX_FILE_BYTES
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ class TrackingTarget:
         url = urlsplit(place)
         if not all(map(str.isidentifier, name.split("."))) or url.username or url.password:
             raise ValueError(text)
-        return cls(name, place, experiment)
+        return cls(MLFLOW if name.casefold() == MLFLOW else name, place, experiment)
 
     @property
     def words(self) -> str:

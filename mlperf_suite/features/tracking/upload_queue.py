@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,9 +71,14 @@ def dequeue(uploads: Iterable[Upload]) -> None:
                 upload.entry.parent.rmdir()
 
 
-def copy_result(folder: Path, copy: Path, copy_file: object = shutil.copyfile) -> None:
+def copy_result(
+    folder: Path,
+    copy: Path,
+    copy_file: object = shutil.copyfile,
+    is_left_out: Callable[[Path], bool] = lambda path: False,
+) -> None:
     """Copy a result's files: no links, and nothing that a run needs only while it goes on.
-    Raises OSError."""
+    Raises OSError. `is_left_out`: of a regular file, whether it is no part of the copy."""
 
     def left_out(place: str, names: list[str]) -> set[str]:
         entries = (Path(place) / name for name in names)
@@ -84,6 +89,7 @@ def copy_result(folder: Path, copy: Path, copy_file: object = shutil.copyfile) -
             or not (path.is_dir() or path.is_file())
             or path.name == RESERVED_FILE
             or path.suffix == ".part"
+            or (path.is_file() and is_left_out(path))
         }
 
     shutil.copytree(folder, copy, ignore=left_out, copy_function=copy_file)  # type: ignore[arg-type]
