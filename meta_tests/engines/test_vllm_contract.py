@@ -85,6 +85,7 @@ VARIABLES = (
 METRICS = {
     "vllm.v1.metrics.loggers": (
         *("vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"),
+        "vllm:cache_config_info",
         *("vllm:num_preemptions", "vllm:prefix_cache_queries", "vllm:prefix_cache_hits"),
         "vllm:request_queue_time_seconds",
     ),

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mlperf_suite.commands import check_output
 from mlperf_suite.errors import UsageError
-from mlperf_suite.judging.verdict_group import VerdictGroup
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.settings import Settings
 from mlperf_suite.untrusted_files import printable
 
-_JUDGED = pytest.StashKey[list[VerdictGroup] | None]()
+if TYPE_CHECKING:
+    from mlperf_suite.judging.verdict_group import VerdictGroup
+
+_JUDGED = pytest.StashKey["list[VerdictGroup] | None"]()
 _FIXTURE = "log_verdict"
 _NO_LIST_ASKED_FOR = ("fE", "a")
 """The values of -r where nobody gives it: pytest's, and that of pytest.ini."""

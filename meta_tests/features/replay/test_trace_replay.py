@@ -171,6 +171,6 @@ def test_figures_count_from_the_sending_and_lateness_from_the_trace() -> None:
     assert (summary["goodput"]["within"], summary["goodput"]["beyond_ttft"]) == (1, 1)
     assert (summary["failed"], summary["failures"]) == (1, {"no": 1})
     assert json.dumps(summary, allow_nan=False)
-    held = replace(remote, stream=replace(stream_figures(), at_once=84))
+    held = replace(remote, stream=replace(stream_figures(later_ms=None), at_once=84))
     summary = trace_summary(run, requests, loop, marks, held)
     assert "84 of 84 answers" in summary["held_back"] and summary["goodput"] is None
