@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from meta_tests.session.scripted_session import few_questions
 from meta_tests.suite_runs import run_suite
-from mlperf_suite.features.mmlu.journal import split_subjects
 from mlperf_suite.features.mmlu.mmlu_questions import SUBJECTS
+from mlperf_suite.features.mmlu.shares import split_subjects
 from mlperf_suite.results.run_folder import run_folders
 
 ARGUMENTS = ("-m", "mmlu", "-p", "meta_tests.scoring_plugin")

@@ -14,7 +14,6 @@ from meta_tests.suite_runs import run_suite
 from meta_tests.tampering.rule_breaks import verdict_on
 from mlperf_suite.errors import DatasetError, UsageError
 from mlperf_suite.features.mmlu import mmlu_rules
-from mlperf_suite.features.mmlu.journal import gpus_per_engine
 from mlperf_suite.features.mmlu.mmlu_questions import (
     PUBLISHED_SCORES,
     SUBJECTS,
@@ -24,6 +23,7 @@ from mlperf_suite.features.mmlu.mmlu_questions import (
 )
 from mlperf_suite.features.mmlu.mmlu_rules import MmluFacts
 from mlperf_suite.features.mmlu.plugin import pytest_mlperf_engine_count
+from mlperf_suite.features.mmlu.shares import gpus_per_engine
 from mlperf_suite.rules.registry import rules_of
 from mlperf_suite.settings import resolve_settings
 

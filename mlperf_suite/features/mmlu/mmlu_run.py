@@ -10,17 +10,11 @@ from pathlib import Path
 
 from mlperf_suite.engines.protocol import Engine, ScoringEngine
 from mlperf_suite.errors import RunError, SuiteError
-from mlperf_suite.features.mmlu.journal import (
-    JOURNAL_NAME,
-    Journal,
-    QuestionKey,
-    Shares,
-    split_subjects,
-    system_of,
-)
+from mlperf_suite.features.mmlu.journal import JOURNAL_NAME, Journal, QuestionKey, system_of
 from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.features.mmlu.mmlu_rules import MmluFacts
 from mlperf_suite.features.mmlu.score_files import MmluRecord, MmluTask, Scores
+from mlperf_suite.features.mmlu.shares import Shares, split_subjects
 from mlperf_suite.results.run_folder import ENGINE_LOG
 from mlperf_suite.rules import judge
 from mlperf_suite.session.engines import Engines

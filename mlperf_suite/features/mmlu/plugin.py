@@ -23,8 +23,8 @@ from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.session.run_kind import NoCase, StepKey, kind_of
 
 if TYPE_CHECKING:
-    from mlperf_suite.features.mmlu.journal import Shares
     from mlperf_suite.features.mmlu.mmlu_run import Share
+    from mlperf_suite.features.mmlu.shares import Shares
     from mlperf_suite.session.executor import Session
     from mlperf_suite.settings import Settings
 
@@ -102,7 +102,7 @@ def pytest_mlperf_engine_count(settings: Settings) -> int:
     # All endpoints are one system, whichever worker uses them, and so are replicas.
     if source_of(settings).is_one_system:
         return 1
-    from mlperf_suite.features.mmlu.journal import engine_count
+    from mlperf_suite.features.mmlu.shares import engine_count
 
     return engine_count(settings)
 
@@ -118,7 +118,7 @@ def _shares(config: pytest.Config, settings: Settings) -> Shares | None:
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if workers == 1:
         return None
-    from mlperf_suite.features.mmlu.journal import Shares, gpus_per_engine
+    from mlperf_suite.features.mmlu.shares import Shares, gpus_per_engine
 
     count = min(workers, config.hook.pytest_mlperf_engine_count(settings=settings))
     if count == 1:
