@@ -62,7 +62,8 @@ def index_text(folder: Path) -> Told:
 
 
 def comparison_text(folder: Path) -> Told:
-    first, second = (poison_run(write_kept(folder / name), TEXT) for name in ("a", "b"))
+    # What both have is not shown: only the first is one that harms.
+    first, second = poison_run(write_kept(folder / "a"), TEXT), write_kept(folder / "b")
     answers = {"samples": [{"index": 7, "answer": f"another {HOSTILE}"}]}
     (first / "Accuracy" / "answers.json").write_text(json.dumps(answers))
     outputs = ("--plot", str(folder / "a.svg"), "--html", str(folder / "a.html"))
@@ -87,7 +88,7 @@ def closing_text(folder: Path) -> Told:
     console = Console(file=screen, width=80)
     console.print(terminal_view(blocks))
     console.print(judged_view([VerdictGroup(TEXT, ROUNDS["v6.1"], None, None, (), ())], Path(TEXT)))
-    assert screen.getvalue().count("title") == 5
+    assert screen.getvalue().count("title") == 6
     return [terminal_text(Summary.read(content)), screen.getvalue()]
 
 
