@@ -170,6 +170,8 @@ def render(record: Record) -> str:
                 (figures.precision, stage, f"{seconds:,.0f}")
                 for figures in all_figures
                 for stage, seconds in figures.seconds.items()
+                # Nothing of a stage was measured for which no time was left.
+                if seconds >= 1.0
             ],
         ),
     ]

@@ -75,7 +75,7 @@ def figures_of(session: ScriptedSession, key: EvalKey) -> EvalFigures:
 
 def rows_of(session: ScriptedSession, key: EvalKey) -> list[dict[str, Any]]:
     folder: Path = session.recorder.result_of(key).folder.path
-    return [json.loads(line) for line in (folder / "documents.jsonl").read_text().splitlines()]
+    return [json.loads(line) for line in (folder / "responses.jsonl").read_text().splitlines()]
 
 
 def test_both_kinds_of_requests_are_answered_on_one_engine(make: Make) -> None:
@@ -93,6 +93,9 @@ def test_both_kinds_of_requests_are_answered_on_one_engine(make: Make) -> None:
     first = sum(row["target"] == 0 for row in rows_of(session, FACTS))
     assert facts.score.value == pytest.approx(100 * first / 12)
     assert (facts.metric, facts.cached_tokens, sums.available) == ("acc,none", 36, 40)
+    # What the gate reads, and a tracker gets, has no text.
+    lines = (session.folder / "documents.jsonl").read_text().splitlines()
+    assert [{*json.loads(line)} for line in lines] == [{"task", "document", "score"}] * 12
     folders = run_folders(session.folder.parent)
     assert {folder.name.partition("-evals-")[2] for folder in folders} == {FACTS.task, SUMS.task}
     assert "12 of 40 documents" in (session.folder / "report.md").read_text()

@@ -81,6 +81,7 @@ def kept(
     write_json(folder / "config.json", {"settings": {"precision": "auto"}})
     write_json(folder / "peak_qps.json", {"trials": [{"target_qps": 4.5, "valid": False}]})
     (folder / "engine.log").write_text(f"sent with {TOKEN}\n")
+    (folder / "responses.jsonl").write_text("{}\n")
     for name in ("samples.json", "rouge_samples.json"):
         (folder / "Accuracy").mkdir(exist_ok=True)
         write_json(folder / "Accuracy" / name, {"dataset_sha256": "", "scores": {}})
@@ -145,6 +146,15 @@ def test_a_session_sends_its_result_and_no_secret(tmp_path: Path) -> None:
     assert "started with *** and ***" in texts["engine.log"]
     assert not [n for n, text in texts.items() if TOKEN in text or "planted-ARGUMENT" in text]
     assert not (tmp_path / "results" / QUEUE_FOLDER).exists()
+
+
+def test_the_texts_of_prompts_and_answers_are_not_sent(tmp_path: Path) -> None:
+    class Files:
+        def keep(self, run: Any, folder: Path) -> str:
+            return " ".join(file.name for file in folder.rglob("*") if file.is_file())
+
+    names = sender.keep_result(Files(), kept(tmp_path)).split()
+    assert "summary.json" in names and not {"responses.jsonl", "samples.json"} & {*names}
 
 
 # A tracker that is away

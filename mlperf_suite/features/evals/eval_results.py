@@ -7,14 +7,17 @@ import json
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlperf_suite.features.evals.figures import DOCUMENTS_JSONL, EvalFigures, EvalScore
-from mlperf_suite.results.run_folder import RunFolder
-from mlperf_suite.rules.verdict import Verdict
+from mlperf_suite.features.evals.figures import (
+    DOCUMENTS_JSONL,
+    RESPONSES_JSONL,
+    EvalFigures,
+    EvalScore,
+)
+from mlperf_suite.features.mmlu.score_files import ScoreRecord
 from mlperf_suite.secrets import redact
 
 if TYPE_CHECKING:
@@ -147,43 +150,20 @@ def _share(value: object) -> float | None:
     return number if 0 <= number <= 1 else None
 
 
-@dataclass(slots=True)
-class EvalRecord:
-    """The result of a task in a session. `ended`: when it ended. `asked_sha256`: the fingerprint of
-    its requests, known once they were made. `died`: why the run failed. `unwritten`: why its files
-    could not all be written. `resumed` to `departures`: as in `EvalFigures`."""
+@dataclass(slots=True, kw_only=True)
+class EvalRecord(ScoreRecord):
+    """The result of a task in a session. `asked_sha256`: the fingerprint of its requests, known
+    once they were made. `requests` to `departures`: as in `EvalFigures`."""
 
     task: EvalTask
-    folder: RunFolder
-    started: datetime
-    ended: str | None = None
     scores: EvalScores | None = None
-    verdicts: list[Verdict] = field(default_factory=list)
     asked_sha256: str | None = None
     requests: int = 0
-    resumed: int = 0
-    elapsed_s: float | None = None
     prompt_tokens: int = 0
     cached_tokens: int = 0
     generated_tokens: int = 0
     cut: int = 0
     departures: tuple[str, ...] = ()
-    died: str | None = None
-    unwritten: str | None = None
-
-    @property
-    def failure(self) -> str | None:
-        """Why it failed or was not written, or None."""
-        return self.died or self.unwritten
-
-    @property
-    def status(self) -> str:
-        """failed (did not finish), running, invalid (a rule failed), or complete."""
-        if self.failure is not None:
-            return "failed"
-        if not self.verdicts:
-            return "running"
-        return "invalid" if any(v.status == "failed" for v in self.verdicts) else "complete"
 
     def figures(self, model: str) -> EvalFigures | None:
         """The scores and measurements; a rate only if this run answered everything."""
@@ -217,22 +197,24 @@ class EvalRecord:
 
 
 def write_documents(folder: Path, scores: EvalScores) -> None:
-    """Write each document's answer and score. `score`: in percent, weighted as in the group's
-    score; absent where the main metric is no share. Raises OSError."""
-    with (folder / DOCUMENTS_JSONL).open("w", encoding="utf-8") as file:
+    """Write each document's score, and beside it the texts. `score`: in percent, weighted as in the
+    group's score; absent where the main metric is no share. Raises OSError."""
+    with (
+        (folder / DOCUMENTS_JSONL).open("w", encoding="utf-8") as numbers,
+        (folder / RESPONSES_JSONL).open("w", encoding="utf-8") as texts,
+    ):
         for document in scores.documents:
             score = document.score(scores.metric)
-            row = {
-                "task": document.task,
-                "document": document.number,
-                **({} if score is None else {"score": score}),
+            place = {"task": document.task, "document": document.number}
+            numbers.write(json.dumps(place | ({} if score is None else {"score": score})) + "\n")
+            row = place | {
                 "answer": document.answer,
                 "target": document.target,
                 "responses": document.responses,
+                # Of some tasks, the texts that are scored together.
                 "metrics": document.metrics,
             }
-            text = json.dumps(row, ensure_ascii=False, default=_plain)
-            file.write(redact(text) + "\n")
+            texts.write(redact(json.dumps(row, ensure_ascii=False, default=_plain)) + "\n")
 
 
 def _plain(value: Any) -> object:

@@ -15,7 +15,9 @@ from mlperf_suite.untrusted_files import open_regular
 PART = "run.evals"
 """The name of the figures in summary.json."""
 DOCUMENTS_JSONL = "documents.jsonl"
-"""The file with each document's answer and score."""
+"""The file with each document's score, which the gate reads, and no text."""
+RESPONSES_JSONL = "responses.jsonl"
+"""The file with the texts: each document's answer, target and responses."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,8 @@ class EvalKind(RunKind[EvalKey]):
         from mlperf_suite.features.evals.eval_results import EvalRecord
 
         task = recorder.inputs.of_kind(self.name)[key.task]
-        return EvalRecord(task, recorder.new_folder(EVALS, key.task, started), started)
+        folder = recorder.new_folder(EVALS, key.task, started)
+        return EvalRecord(task=task, folder=folder, started=started)
 
     def end(self, key: EvalKey, result: EvalRecord, failure: str | None) -> None:
         result.died = failure

@@ -88,7 +88,7 @@ class _Prompt:
     stop: str
 
 
-class _Arrivals(AnswerCollector):
+class _ArrivingAnswers(AnswerCollector):
     """Hands on each answer as it comes."""
 
     def __init__(self, count: int) -> None:
@@ -265,7 +265,7 @@ class TaskLM(TokenizingLM):
 
     def _generate(self, prompts: Sequence[_Prompt]) -> None:
         """Keep the engine busy until all are answered. Raises EngineError."""
-        answers, sent, kept = _Arrivals(len(prompts)), 0, 0
+        answers, sent, kept = _ArrivingAnswers(len(prompts)), 0, 0
         lengths: list[int] = []
         try:
             while kept < len(prompts):
@@ -284,7 +284,7 @@ class TaskLM(TokenizingLM):
             raise
 
     def _send(
-        self, first: int, prompts: Sequence[_Prompt], lengths: list[int], answers: _Arrivals
+        self, first: int, prompts: Sequence[_Prompt], lengths: list[int], answers: _ArrivingAnswers
     ) -> None:
         """Submit prompts, numbered from `first`; add their `lengths` in tokens."""
         encoded = [array("I", self.tok_encode(prompt.context)) for prompt in prompts]
@@ -299,7 +299,9 @@ class TaskLM(TokenizingLM):
             batch = [request for _, request in alike]
             self._engine.submit(batch, generation, answers, stream=False)
 
-    def _keep(self, prompts: Sequence[_Prompt], lengths: Sequence[int], answers: _Arrivals) -> int:
+    def _keep(
+        self, prompts: Sequence[_Prompt], lengths: Sequence[int], answers: _ArrivingAnswers
+    ) -> int:
         """Put what arrived into the journal; return how many."""
         count = 0
         while answers.arrived:

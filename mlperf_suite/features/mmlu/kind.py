@@ -91,7 +91,8 @@ class MmluKind(RunKind[MmluKey]):
         from mlperf_suite.features.mmlu.score_files import MmluRecord
 
         task = recorder.inputs.of_kind(self.name)
-        return MmluRecord(task, recorder.new_folder(key.benchmark, None, started), started)
+        folder = recorder.new_folder(key.benchmark, None, started)
+        return MmluRecord(task=task, folder=folder, started=started)
 
     def end(self, key: MmluKey, result: MmluRecord, failure: str | None) -> None:
         result.died = failure

@@ -86,17 +86,15 @@ class MmluTask:
         )
 
 
-@dataclass(slots=True)
-class MmluRecord:
-    """The MMLU score of a session. `ended`: when it ended, `elapsed_s`: the time of scoring, None
-    until then. `resumed`: the questions whose scores another run left. `died`: why the run failed.
+@dataclass(slots=True, kw_only=True)
+class ScoreRecord:
+    """A score of a session, made or not. `ended`: when it ended, `elapsed_s`: the time of scoring,
+    None until then. `resumed`: the answers that another run left. `died`: why the run failed.
     `unwritten`: why its files could not all be written."""
 
-    task: MmluTask
     folder: RunFolder
     started: datetime
     ended: str | None = None
-    scores: Scores | None = None
     verdicts: list[Verdict] = field(default_factory=list)
     elapsed_s: float | None = None
     resumed: int = 0
@@ -116,6 +114,14 @@ class MmluRecord:
         if not self.verdicts:
             return "running"
         return "invalid" if any(v.status == "failed" for v in self.verdicts) else "complete"
+
+
+@dataclass(slots=True, kw_only=True)
+class MmluRecord(ScoreRecord):
+    """The MMLU score of a session."""
+
+    task: MmluTask
+    scores: Scores | None = None
 
     def figures(self, model: str) -> MmluFigures | None:
         """The score in percent and the measurements; rates only if all was scored in this run."""

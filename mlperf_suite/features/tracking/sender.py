@@ -22,7 +22,10 @@ from mlperf_suite.features.tracking.trackers import BaselineTracker, Tracker, Tr
 from mlperf_suite.features.tracking.upload_queue import Upload, copy_result
 from mlperf_suite.secrets import redact_files, remember_named
 
-KEPT_HERE = ("answers.json", "samples.json", "details.jsonl", "events.jsonl", "scored.jsonl")
+KEPT_HERE = (
+    *("answers.json", "samples.json", "details.jsonl", "events.jsonl"),
+    *("responses.jsonl", "scored.jsonl"),
+)
 """The texts of prompts, questions and answers, which are not sent."""
 MAX_FILE_BYTES = 2**26
 """Of a file that is sent. A run's logs are far below; traces of a profiler are not."""
