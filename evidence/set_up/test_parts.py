@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.set_up_runs import copy_of_suite, run_script, write_program, write_python
+from evidence.set_up.set_up_runs import copy_of_suite, run_script, write_program, write_python
 
 BFCL, STACKS, CLIENT = "set_up_bfcl.sh", "set_up_stacks.sh", "set_up_endpoints_client.sh"
 _VENV = '"-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;'

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.set_up_runs import copy_of_suite, run_script, write_python
+from evidence.set_up.set_up_runs import copy_of_suite, run_script, write_python
 
 _CASES = f"""
   "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;

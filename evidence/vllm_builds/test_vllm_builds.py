@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from meta_tests.suite_runs import PYTEST, ROOT, run_python, run_suite
 
 VERSIONS = os.environ.get("MLPERF_VLLM_BUILDS", "0.25.1 0.27.1 0.31.0").split()
-CONTRACT = "meta_tests/engines/test_vllm_contract.py"
+CONTRACT = "evidence/vllm_builds/test_vllm_contract.py"
 _PIP = ("-m", "pip", "--disable-pip-version-check", "install", "-qq", "--no-deps", "--no-compile")
 _CPU_TORCH = ("--index-url", "https://download.pytorch.org/whl/cpu")
 

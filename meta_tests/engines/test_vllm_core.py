@@ -72,7 +72,7 @@ def test_a_core_that_is_not_wanted_ends_at_once(monkeypatch: pytest.MonkeyPatch)
 def test_the_first_core_is_the_early_one_in_the_environment_of_its_start(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Here vLLM is not imported: test_vllm_contract.py has what it takes of it."""
+    """Here vLLM is not imported: what it takes of it is in evidence/vllm_builds/."""
     spawn = multiprocessing.get_context("spawn")
     utils = SimpleNamespace(get_mp_context=lambda: spawn)
     monkeypatch.setitem(sys.modules, "vllm.v1.engine", SimpleNamespace(utils=utils))

@@ -1,22 +1,14 @@
-"""make setup: which build it installs, on a Python that only writes down what it is asked, what it
-says of a machine before, and what is said where it was not run."""
+"""make setup: which build it installs, on a Python that only writes down what it is asked."""
 
-import json
-import os
 import re
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from meta_tests.set_up_runs import copy_of_suite, run_script, write_python
+from evidence.set_up.set_up_runs import copy_of_suite, run_script, write_python
 from meta_tests.suite_runs import ROOT
-from mlperf_suite.assets import _no_bars_in_a_log, embedded_model_dir, own_model_dir
-from mlperf_suite.errors import UsageError
-from mlperf_suite.random_models import RANDOM_MODELS
-from scripts.check_machine import NEEDS, Gpu, Machine, look, notes, problems
 
 _CASES = """
   "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
@@ -120,47 +112,3 @@ def test_tokens_stay_out_of_the_repository_and_of_the_image(tmp_path: Path) -> N
     assert not any(line.startswith("!") for line in patterns)
     # For Docker, a pattern without **/ holds at the top alone.
     assert {".env", ".env.*", "**/.env", "**/.env.*", ".git", ".venv", "results"} <= {*patterns}
-
-
-def test_progress_bars_stay_out_of_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("TQDM_DISABLE", "HF_HUB_DISABLE_PROGRESS_BARS")
-    for name in names:
-        monkeypatch.setenv(name, "0")
-    _no_bars_in_a_log()
-    assert [os.environ[name] for name in names] == ["1", "1"]
-
-
-H100 = Gpu("NVIDIA H100 80GB HBM3", "580.95.05", 80.0, 9.0)
-GOOD = Machine("x86_64", (2, 36), 500.0, None, 256.0, (H100,), "", "580.95.05")
-
-
-def test_what_does_not_fit_is_a_line_and_what_a_run_will_miss_is_a_note(tmp_path: Path) -> None:
-    assert (problems(GOOD, "gpu"), notes(GOOD, "gpu")) == ([], [])
-    old = replace(GOOD, gpus=(replace(H100, driver="550.54.15"),))
-    for machine, problem in (
-        (replace(GOOD, disk_free=NEEDS["gpu"].disk), "this folder's has"),
-        (old, "driver 580 or newer, and this machine has 550.54.15: update"),
-    ):
-        (line,) = problems(machine, "gpu")
-        assert problem in line
-    assert problems(old, "cpu") == []
-    (note,) = notes(replace(GOOD, memory=8.0), "gpu")
-    assert "8 GB of memory" in note
-    assert min(look(tmp_path).disk_free, look(tmp_path).memory) > 0
-
-
-def test_a_model_of_the_set_up_is_found_by_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert own_model_dir("OWNER/NAME") is None
-    monkeypatch.setenv("MLPERF_SUITE_ASSETS", str(tmp_path))
-    for name in ("embedded", *RANDOM_MODELS):
-        with pytest.raises(UsageError, match=r"is missing at .* run 'make setup'"):
-            own_model_dir(name)
-
-
-def test_the_embedded_models_special_tokens_are_its_own() -> None:
-    """With transformers 5.17 the conversion alone ends a text with <|im_start|>."""
-    tokenizer = json.loads((embedded_model_dir() / "tokenizer_config.json").read_bytes())
-    tokens = [tokenizer[f"{name}_token"] for name in ("bos", "eos", "pad", "unk")]
-    assert tokens == ["<|im_start|>", "<|im_end|>", "<|im_end|>", "<|endoftext|>"]
