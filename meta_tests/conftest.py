@@ -27,7 +27,6 @@ SLOW_FILES = (
     "test_secrets.py",
     "features/submission_check/test_submissions.py",
     "judging/test_loose_logs.py",
-    "test_wheel.py",
     "session/test_executor.py",
 )
 """The files that take longest: pytest-xdist's workers take files in the order of collection, and a

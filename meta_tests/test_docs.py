@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from meta_tests.module_imports import ORDER, PACKAGE, PLACES
 from meta_tests.plugin.pytest_output import pytest_output
@@ -34,7 +33,6 @@ TRANSLATED = {
 CHANGES = ROOT / "docs" / "CHANGELOG.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 GUIDES = [ENGLISH, *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "perf").glob("*.md"))]
-WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FOLDERS = (
     *("mlperf_suite", "fixtures", "tests", "meta_tests", "evidence", "perf", "scripts", "docs"),
     *("requirements", "kubernetes"),
@@ -358,26 +356,3 @@ def test_the_page_has_paths_that_there_are_and_the_layers_in_their_order() -> No
     assert absent == []
     rows = re.findall(r"^\| `(\w+)(?:/|\.py)` \|", ARCHITECTURE.read_text(), re.MULTILINE)
     assert tuple(rows) == ORDER
-
-
-# The workflows
-
-
-def _steps(path: Path) -> list[dict[str, Any]]:
-    workflow = yaml.safe_load(path.read_text())
-    return [step for job in workflow["jobs"].values() for step in job["steps"]]
-
-
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_a_workflow_names_targets_options_and_secrets_that_are_there(path: Path) -> None:
-    flags = {spec.flag for spec in OPTIONS} | {"--junitxml", "--alluredir", "--benchmark-json"}
-    for step in _steps(path):
-        run = step.get("run", "")
-        # Untrusted text must not stand in a shell's text.
-        assert "github.event.pull_request.title" not in run
-        assert "secrets." not in run
-        for targets_named in re.findall(r"^\s*make (.+)$", run, re.MULTILINE):
-            assert set(targets_named.split()) <= targets()
-        for line in run.replace("\\\n", " ").splitlines():
-            if "-m pytest" in line:
-                assert set(re.findall(r"(?<=\s)--[a-z-]+", line)) <= flags

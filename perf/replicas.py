@@ -18,7 +18,6 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from meta_tests.servers.local_nodes import local_nodes
 from meta_tests.servers.replica_stand_in import a_hundred, answering
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all
@@ -27,6 +26,7 @@ from mlperf_suite.features.replicas.engine import ReplicaEngine
 from mlperf_suite.features.replicas.loading import ReplicasConfig
 from perf.pairs import pairs_parser, print_header, print_row
 from perf.server_load import Serve, completed_rate, is_held, latency_ms, print_added_ttft, serve_at
+from scripts.local_nodes import local_nodes
 
 _PROMPT = list(range(350))
 """As long as the embedded benchmark's prompts."""

@@ -25,8 +25,8 @@ from functools import partial
 from types import FrameType
 from typing import NoReturn
 
-from meta_tests.servers.local_nodes import local_nodes
 from mlperf_suite.errors import EngineError, SuiteError, UsageError
+from scripts.local_nodes import local_nodes
 from scripts.local_servers import last_words, vllm_server
 
 _CANNOT_START, _USAGE = 3, 4

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from meta_tests.features.replicas.nodes import Load, replica_processes
-from meta_tests.servers.local_nodes import LocalNodes
 from meta_tests.servers.replica_stand_in import dying, simulated_meters
 from meta_tests.suite_runs import run_suite
 from mlperf_suite.benchmarks.definition import Generation
@@ -24,6 +23,7 @@ from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.runner import LoadRun
 from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.settings import resolve_settings
+from scripts.local_nodes import LocalNodes
 
 GENERATION = Generation()
 

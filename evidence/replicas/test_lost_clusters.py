@@ -15,9 +15,9 @@ from meta_tests.features.replicas.nodes import (
     replica_processes,
     slow,
 )
-from meta_tests.servers.local_nodes import local_nodes
 from mlperf_suite.features.replicas.engine import ReplicaEngine
 from mlperf_suite.features.replicas.loading import ReplicasConfig
+from scripts.local_nodes import local_nodes
 
 
 def test_a_node_that_is_lost_is_named() -> None:

@@ -11,9 +11,9 @@ import psutil
 import pytest
 
 from meta_tests.features.replicas.nodes import replica_processes
-from meta_tests.servers.local_nodes import LocalNodes, local_nodes
 from meta_tests.suite_runs import run_suite, start_suite, still_running, wait_until
 from mlperf_suite.results.run_folder import read_summary
+from scripts.local_nodes import LocalNodes, local_nodes
 
 OFFLINE = ("-m", "offline and datacenter")
 

@@ -12,12 +12,12 @@ import pytest
 
 from meta_tests.engines.recording import RecordingListener
 from meta_tests.features.replicas.nodes import stand_in
-from meta_tests.servers.local_nodes import LocalNodes
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Request
 from mlperf_suite.features.replicas.engine import ReplicaEngine
 from mlperf_suite.features.replicas.loading import ReplicasConfig
+from scripts.local_nodes import LocalNodes
 
 GENERATION = Generation()
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from meta_tests.servers.local_nodes import LocalNodes, local_nodes
 from meta_tests.servers.replica_stand_in import answering, echo
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.energy import Meters
@@ -26,6 +25,7 @@ from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.runner import LoadRun
 from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.settings import resolve_settings
+from scripts.local_nodes import LocalNodes, local_nodes
 
 Load = Callable[..., ReplicaEngine]
 

@@ -21,7 +21,6 @@ from meta_tests.features.replicas.nodes import (
     slow,
     watts,
 )
-from meta_tests.servers.local_nodes import LocalNodes
 from meta_tests.servers.replica_stand_in import (
     CPU_WATTS,
     GPU_WATTS,
@@ -52,6 +51,7 @@ from mlperf_suite.features.replicas.engine import ReplicaEngine
 from mlperf_suite.features.replicas.loading import ReplicasConfig
 from mlperf_suite.features.replicas.placement import parse_nodes
 from mlperf_suite.features.replicas.source import ReplicatedEngine
+from scripts.local_nodes import LocalNodes
 
 GENERATION = Generation()
 NODE_B = r"replica 1 on node node-b \(127.0.0.1\)"

@@ -1,6 +1,6 @@
 """A Ray cluster of several nodes on this machine, to try replicas with, run as a separate program.
 
-    python -m meta_tests.servers.local_nodes NAME:CORES[:GPUS] …
+    python -m scripts.local_nodes NAME:CORES[:GPUS] …
 
 Prints its address and processes as one line of JSON when it is ready, and stops when its standard
 input ends. It listens only on the loopback address.
@@ -47,7 +47,7 @@ def local_nodes(
     (folder / "ray").mkdir()
     process = subprocess.Popen(
         [
-            *(sys.executable, "-m", "meta_tests.servers.local_nodes"),
+            *(sys.executable, "-m", "scripts.local_nodes"),
             *(f"{name}:{count}:{(gpus or {}).get(name, 0)}" for name, count in cores.items()),
         ],
         # Ray writes the address of a machine's newest cluster there; by default that is the user's.
