@@ -101,7 +101,6 @@ def build(root: Path, curve: Path | None = None) -> int:
 
 
 def point_of(root: Path, concurrency: int) -> dict[str, Any]:
-    """The point.yaml of a point in <root>/out."""
     (path,) = (root / "out").glob(f"*/*/results/*/*/r{concurrency}/point.yaml")
     content: dict[str, Any] = yaml.safe_load(path.read_text())
     return content

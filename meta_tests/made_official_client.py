@@ -27,7 +27,6 @@ _MEAN_TOKENS = {"gpt-oss-120b": 1250, "deepseek-r1": 3800, "llama3.1-8b": 128}
 
 
 def client_series(values: Any, *, estimates: bool = True) -> dict[str, Any]:
-    """One series of result_summary.json."""
     ascending, n = np.sort(values), len(values)
     shares = {name: float(name) / 100 for name in _GRID}
     ranks = {name: int(share * (n - 1)) for name, share in shares.items()}
@@ -110,7 +109,6 @@ def client_run(benchmark: OfficialClientBenchmark, seed: int = 0) -> ClientRun:
 
 
 def client_summary(run: ClientRun) -> dict[str, Any]:
-    """The result_summary.json of a run, which obeys every rule."""
     n, at_a_rate = len(run.issued), run.is_at_a_rate
     duration_ns, window_ns = run.windows_ns
     divisor_ns = window_ns if at_a_rate else duration_ns
@@ -198,7 +196,6 @@ def _seeds() -> dict[str, int]:
 
 
 def client_config(benchmark: OfficialClientBenchmark, summary: dict[str, Any]) -> dict[str, Any]:
-    """The config.yaml of a summary's run."""
     pattern = summary["run_config"]["load_pattern"]
     return {
         "name": "made up",

@@ -94,13 +94,11 @@ def _client_seeds() -> dict[str, int]:
 
 
 def client_point_config(concurrency: int) -> dict[str, Any]:
-    """The client's config.yaml of a point."""
     settings = {"runtime": _client_seeds(), "load_pattern": _load(concurrency)}
     return {"type": "online", "model_params": {"streaming": "on"}, "settings": settings}
 
 
 def point_file(model: str, concurrency: int, offline: str) -> dict[str, Any]:
-    """A point.yaml."""
     samples = SERIES_MODELS[model].samples
     point: dict[str, Any] = _made("point")
     point |= {"concurrency": concurrency, "model_name": model, "offline": offline}

@@ -44,7 +44,6 @@ def give_times(logs: Path, begin: datetime = BEGIN, length: timedelta = LENGTH) 
 
 
 def _load(logs: Path) -> tuple[datetime, datetime]:
-    """The power_begin and power_end of a detail log."""
     text = (logs / DETAIL).read_text()
     begin, end = (
         datetime.strptime(messages, "%m-%d-%Y %H:%M:%S.%f").replace(tzinfo=UTC)
@@ -54,7 +53,6 @@ def _load(logs: Path) -> tuple[datetime, datetime]:
 
 
 def spl_line(at: datetime, watts: float, mode: str) -> str:
-    """A line of spl.txt."""
     figures = f"Watts,{watts:.6f},Volts,240.1,Amps,13.4,PF,0.98"
     return f"Time,{_ptd_time(at)},{figures},Mark,{SESSION}_{mode}"
 
@@ -96,7 +94,6 @@ def _ptd_messages() -> list[dict[str, str]]:
 
 
 def _around(at: datetime, length: timedelta) -> list[list[float]]:
-    """A phase of a load that began then."""
     edges = (-90, -60, length.total_seconds() + 60, length.total_seconds() + 90)
     return [[(at + timedelta(seconds=edge)).timestamp(), 1.0] for edge in edges]
 

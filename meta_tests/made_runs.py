@@ -115,7 +115,6 @@ _MADE_BY = {"file": "made.cc", "line_no": 1, "pid": 1, "tid": 1}
 def line(
     key: str, value: object, *, ms: float = 0.1, error: bool = False, warning: bool = False
 ) -> str:
-    """One line of a detail log."""
     metadata = {"is_error": error, "is_warning": warning} | _MADE_BY
     kind = {"namespace": "mlperf::logging", "event_type": "POINT_IN_TIME", "metadata": metadata}
     return f":::MLLOG {json.dumps({'key': key, 'value': value, 'time_ms': ms} | kind)}"
@@ -642,7 +641,6 @@ class MadeRun:
         return "\n".join([lines[0], *self.broken_lines, *lines[1:]]) + "\n"
 
     def stamp_ms(self, key: str) -> float:
-        """The timestamp of a key's entry."""
         if key in self.stamps:
             stamp: float = self.stamps[key]
             return stamp
@@ -669,7 +667,6 @@ class MadeRun:
 
     @property
     def accuracy_json(self) -> str:
-        """The accuracy log as LoadGen prints it."""
         streams = self.scenario.streams
         lines = []
         for sample in self.answers:

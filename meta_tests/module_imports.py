@@ -58,7 +58,6 @@ def is_module(name: str) -> bool:
 
 
 def files(*folders: str) -> list[Path]:
-    """The Python files of these folders."""
     return sorted(path for name in folders for path in (ROOT / name).rglob("*.py"))
 
 

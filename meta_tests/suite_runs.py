@@ -28,8 +28,6 @@ _PATIENCE_S = 1800.0
 
 @dataclass(frozen=True)
 class SuiteRun:
-    """A finished run of the suite as a user starts it."""
-
     exit_code: int
     output: str
     results_dir: Path
@@ -88,7 +86,6 @@ def _own_environment() -> dict[str, str]:
 
 
 def run_suite(results_dir: Path, *arguments: str, **environment: str) -> SuiteRun:
-    """Run `pytest` on the suite to its end."""
     process = start_suite(results_dir, *arguments, **environment)
     try:
         output, _ = process.communicate(timeout=_PATIENCE_S)

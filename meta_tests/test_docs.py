@@ -72,7 +72,6 @@ def code(guide: Path) -> list[str]:
 
 
 def links_of(page: Path) -> list[str]:
-    """The pages that a page links, without the anchors."""
     return re.findall(r"\]\(([^)#]+)", page.read_text())
 
 
@@ -80,7 +79,6 @@ def links_of(page: Path) -> list[str]:
 
 
 def samples(guide: Path) -> set[str]:
-    """The blocks that are no commands, such as a run's output."""
     fences = re.findall(r"^```(\w*)\n(.*?)^```$", guide.read_text(), re.MULTILINE | re.DOTALL)
     return {text for language, text in fences if language != "bash"}
 

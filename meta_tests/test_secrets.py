@@ -26,7 +26,6 @@ def _known_only_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def leaks(run: SuiteRun, *paths: Path) -> list[str]:
-    """Where a planted secret appears."""
     places = [run.results_dir, *paths]
     files = [f for p in places for f in ([p] if p.is_file() else p.rglob("*")) if f.is_file()]
     assert files

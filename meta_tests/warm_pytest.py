@@ -128,14 +128,12 @@ def run_warm(
 
 
 def end_warm() -> None:
-    """End the process, once its sessions have."""
     for process in _PROCESSES:
         process.communicate()
 
 
 @cache
 def _start() -> str:
-    """Start the process; where it listens."""
     folder = tempfile.mkdtemp()
     path = f"{folder}/socket"
     process = subprocess.Popen(

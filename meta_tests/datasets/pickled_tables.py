@@ -52,7 +52,6 @@ WRITTEN = json.loads((PICKLES / "written.json").read_text())
 
 
 def converted(frame: object, folder: Path, protocol: int = 5) -> pa.Table:
-    """The table that a frame becomes."""
     source, out = folder / "data.pkl", folder / "data.parquet"
     source.write_bytes(pickle.dumps(frame, protocol=protocol))
     out.unlink(missing_ok=True)

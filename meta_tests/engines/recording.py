@@ -42,7 +42,6 @@ class RecordingListener:
             self._changed.notify_all()
 
     def wait(self, count: int) -> None:
-        """Wait until so many requests have ended."""
         with self._changed:
             have_ended = self._changed.wait_for(
                 lambda: len(self.answers) + len(self.errors) >= count, 120

@@ -28,7 +28,6 @@ def test_the_same_files_elsewhere_are_the_same(two: tuple[Path, Path]) -> None:
 
 
 def write(content: bytes) -> Change:
-    """Other weights."""
     return lambda folder: (folder / "model.safetensors").write_bytes(content)
 
 

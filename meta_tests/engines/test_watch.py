@@ -54,7 +54,6 @@ def judged(looks: Sequence[Snapshot], silence_s: float = 1e9) -> tuple[float, st
 
 
 def looks(*, count: int = LOOKS, start_s: float = 1000.0, **fields: Any) -> list[Snapshot]:
-    """The same look again and again."""
     same = Snapshot(start_s, "sign", 3, (process(),))
     look = dataclasses.replace(same, **fields)
     return [dataclasses.replace(look, now_s=start_s + i * POLL_S) for i in range(count)]

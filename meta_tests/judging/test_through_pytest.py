@@ -19,7 +19,6 @@ from mlperf_suite.rules.verdict import time_words
 
 
 def pytest_run(*arguments: str) -> tuple[int, str]:
-    """A session's exit status, and what it printed."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_XDIST")}
     command = (*PYTEST[3:], "-p", "no:cacheprovider", *arguments)
     return run_warm(command, environment, 1800.0)

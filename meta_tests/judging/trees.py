@@ -15,7 +15,6 @@ ACCURACY_TOO = "accuracy_passed"
 
 
 def failures_by_run(root: Path, round_: Any = None) -> dict[str, list[str]]:
-    """The rules that failed, by what was judged."""
     return {j.name: j.failed_rules for j in judge_folder(root, round_) if j.failed_rules}
 
 

@@ -47,8 +47,6 @@ class FakeSuite:
 
 @dataclass
 class Under:
-    """A test under way in a session."""
-
     suite: FakeSuite
     session: Any = field(default_factory=lambda: SimpleNamespace(shouldfail=False))
     user_properties: list[tuple[str, object]] = field(default_factory=list)

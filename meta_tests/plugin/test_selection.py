@@ -10,7 +10,6 @@ from mlperf_suite.rules.registry import rules_of
 
 
 def collect(*arguments: str, code: int = 0) -> str:
-    """What pytest prints where it only collects."""
     return pytest_output("--collect-only", "-q", *arguments, code=code)
 
 

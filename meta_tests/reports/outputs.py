@@ -66,7 +66,6 @@ def markdown_rows(text: str) -> list[list[str]]:
 
 
 def reports_of(summary: Summary, config: Config | None = None) -> tuple[str, str]:
-    """report.md and report.html."""
     sections = run_sections(summary, config)
     return markdown_text(sections), html_page(sections)
 

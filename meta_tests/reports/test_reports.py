@@ -49,7 +49,6 @@ pytestmark = pytest.mark.usefixtures("undrawn")
 
 
 def written(run: Path) -> tuple[str, str]:
-    """report.md and report.html of a run's folder."""
     write_reports(run)
     return (run / "report.md").read_text(), (run / "report.html").read_text()
 

@@ -29,7 +29,6 @@ def config_of(engine: dict[str, object] | None = None, **options: Any) -> Config
 
 
 def different(first: Config, second: Config, **meta: Any) -> set[str]:
-    """The names of the facts in which two runs differ."""
     summary = Summary(meta=replace(META, **meta))
     return {
         fact.name for fact in differences(identity_of(first, summary), identity_of(second, summary))

@@ -105,7 +105,6 @@ def test_where_loadgen_does_not_say_how_many_it_takes_it_takes_all() -> None:
 
 
 def gates(facts: Any) -> dict[str, Verdict]:
-    """The verdicts on each figure of the run's benchmark."""
     names = {gate_name(metric): metric for metric in facts.benchmark.metrics}
     return {names[v.rule]: v for v in judge(facts) if v.rule in names}
 

@@ -55,7 +55,6 @@ def audit(*, logged: int, queries: int, **changed: object) -> MadeRun:
 
 
 def statuses(run: MadeRun, *, smoke: bool) -> dict[str, str]:
-    """Those of what did not pass, by rule."""
     verdicts = judge(replace(run.facts(), smoke=smoke))
     return {v.rule: v.status for v in verdicts if not v.passed and v.rule not in AGREEMENT}
 

@@ -18,7 +18,6 @@ def echo(prompt: Sequence[int]) -> Sequence[int]:
 
 
 def a_hundred(prompt: Sequence[int]) -> Sequence[int]:
-    """A hundred tokens, whatever the prompt."""
     return _HUNDRED
 
 
@@ -28,7 +27,6 @@ def answering(
     rest_s: float,
     folder: Path,
 ) -> StandInEngine:
-    """An engine with these delays."""
     return StandInEngine(Delays(first_token_s, rest_s), answer)
 
 
@@ -36,7 +34,6 @@ class _Scoring(StandInEngine):
     """Scores each continuation by its length and its prompt's first token."""
 
     def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, Score]]:
-        """See `ScoringEngine`."""
         for request in requests:
             first = request.prompt_token_ids[0]
             likelihoods = [
@@ -51,12 +48,10 @@ def scoring(folder: Path) -> StandInEngine:
 
 
 def failing(folder: Path) -> StandInEngine:
-    """An engine that does not load."""
     raise EngineError("the stand-in engine does not load, as configured")
 
 
 def dying(requests: int, folder: Path) -> StandInEngine:
-    """An engine that dies after this many requests."""
     return StandInEngine(Delays(), echo, fail_after=requests)
 
 

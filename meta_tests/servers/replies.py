@@ -74,8 +74,6 @@ class _StreamOptions(msgspec.Struct):
 
 
 class _Completion(msgspec.Struct):
-    """The fields of a completion that matter here, of every dialect."""
-
     prompt: tuple[int, ...] | str | None = None
     model: str | None = None
     max_tokens: int | None = None
@@ -320,7 +318,6 @@ def without_answer(options: StandIn, fault: Fault | None) -> Reply | None:
 
 
 def reply(options: StandIn, request: CompletionRequest, fault: Fault | None) -> Reply:
-    """The answer to a completion request."""
     refusal = without_answer(options, fault)
     if refusal is not None:
         return refusal
@@ -394,8 +391,6 @@ _ERRORS = {
 
 
 class _Answer:
-    """The tokens and text of one answer, and the messages that carry them."""
-
     def __init__(self, options: StandIn, request: CompletionRequest, fault: Fault | None) -> None:
         self.fault = fault
         self._options = options
@@ -451,7 +446,6 @@ class _Answer:
         return {"metrics": times}
 
     def whole(self) -> dict[str, Any]:
-        """The single message of an answer that is not streamed."""
         return self._completion(self._choice(0, self._tokens), {"usage": self._usage()})
 
     def _completion(self, choice: dict[str, Any] | None, more: dict[str, Any]) -> dict[str, Any]:

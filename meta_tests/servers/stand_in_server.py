@@ -167,8 +167,6 @@ class _Account:
 
 
 class _Server:
-    """State shared by all connections."""
-
     def __init__(self, options: StandIn) -> None:
         self.account = _Account()
         self._be(options)
@@ -185,7 +183,6 @@ class _Server:
             self._paths.add(SCALE_OUT)
 
     def answer(self, path: str, authorization: bytes | None, body: bytes) -> Reply:
-        """The answer to a request."""
         account = self.account
         if authorization is not None and len(account.authorizations) < 16:
             account.authorizations.add(authorization.decode("latin-1"))

@@ -123,7 +123,6 @@ class ScriptedSession:
 
     @property
     def folder(self) -> Path:
-        """The folder of the first result."""
         return self.recorder.results[0].folder.path
 
     def summary(self, key: RunKey) -> Any:

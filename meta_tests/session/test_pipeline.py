@@ -169,7 +169,6 @@ def full_disk(*arguments: object) -> None:
 
 
 def told(folder: Path) -> tuple[str, str | None]:
-    """A folder's last word, whose room it took."""
     assert not (folder / RESERVED_FILE).exists()
     summary = read_summary(folder)
     assert summary is not None

@@ -55,7 +55,6 @@ _FEWER = "every_request_answered rates distributions"
 
 
 def _more_tokens(factor: float) -> dict[str, Any]:
-    """Every figure of the answers' lengths, and the rate that follows."""
     return {_LENGTHS: scaled(factor), "tps": times(factor)}
 
 

@@ -14,15 +14,12 @@ Place = TypeVar("Place")
 
 
 def at(path: str) -> Callable[[Path], Path]:
-    """Where a file is in a folder."""
     return lambda folder: folder / path
 
 
 def text_edited(
     path: Callable[[Place], Path], edit: Callable[[str], str]
 ) -> Callable[[Place], None]:
-    """Change the text of a file."""
-
     def change(place: Place) -> None:
         file = path(place)
         file.write_text(edit(file.read_text(encoding="utf-8")), encoding="utf-8")
@@ -60,8 +57,6 @@ def json_edited(
 def bytes_edited(
     path: Callable[[Place], Path], edit: Callable[[bytes], bytes]
 ) -> Callable[[Place], None]:
-    """Change the bytes of a file."""
-
     def change(place: Place) -> None:
         path(place).write_bytes(edit(path(place).read_bytes()))
 
@@ -69,8 +64,6 @@ def bytes_edited(
 
 
 def removed(path: Callable[[Place], Path]) -> Callable[[Place], None]:
-    """Take a file or a folder away."""
-
     def change(place: Place) -> None:
         target = path(place)
         shutil.rmtree(target) if target.is_dir() else target.unlink()
@@ -79,8 +72,6 @@ def removed(path: Callable[[Place], Path]) -> Callable[[Place], None]:
 
 
 def together(*changes: Callable[[Place], object]) -> Callable[[Place], None]:
-    """Apply changes one after another."""
-
     def change(place: Place) -> None:
         for part in changes:
             part(place)

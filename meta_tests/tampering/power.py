@@ -59,7 +59,6 @@ def _both(edit: Edit) -> Change:
 
 
 def _text(path: str, pattern: str, new: str, count: int = 0) -> Change:
-    """Replace text in a file, each time."""
     return replaced(pattern, new, at(path), count)
 
 

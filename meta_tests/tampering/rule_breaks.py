@@ -122,12 +122,10 @@ def pick(data: st.DataObject, *values: Any) -> Any:
 
 
 def drawn(key: str, *values: object) -> Break:
-    """Another value of a key of the detail log."""
     return lambda run, data: put(run, key, pick(data, *values))
 
 
 def drawn_fact(name: str, *values: object) -> Break:
-    """Another value of an attribute of the run."""
     return lambda run, data: setattr(run, name, pick(data, *values))
 
 
@@ -428,7 +426,6 @@ def stamp_back(run: MadeRun, data: st.DataObject) -> None:
 
 
 def shift_end(run: MadeRun, data: st.DataObject) -> None:
-    """Move the entries of the run's end."""
     run.ended_ms += data.draw(st.floats(-1e5, -10) | st.floats(1e4, 1e9))
 
 

@@ -16,7 +16,6 @@ HONEST_TREES = (LLAMA2, LLAMA3_1_405B)
 
 
 def unpack(name: str, folder: Path) -> Path:
-    """Write a tree into a new folder, and return that."""
     with tarfile.open(_PACKED / f"{name}.tar.xz") as packed:
         packed.extractall(folder, filter="data")
     return folder
