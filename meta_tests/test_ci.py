@@ -5,7 +5,6 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -254,39 +253,6 @@ def test_the_pinned_baseline_stays_until_the_next_is_pinned(tmp_path: Path) -> N
     for kind in ("last-good", "pinned"):
         link, copy = sorted(line.name for line in (job.baselines / kind).iterdir())[::-1]
         assert link == "offline" and copy.startswith(".offline.")
-
-
-@pytest.mark.parametrize("earlier", ["a link", "a folder of an earlier version"])
-def test_there_is_a_baseline_at_every_moment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, earlier: str
-) -> None:
-    """Another job may look between any two steps, and this one may be stopped there."""
-    job, target = make_job(tmp_path), tmp_path / "kept" / "last-good" / "offline"
-    make_run(target if earlier != "a link" else tmp_path / "first", 1.0)
-    if earlier == "a link":
-        _put(tmp_path / "first", target)
-    second, observed = make_run(tmp_path / "second", 2.0), []
-
-    def look(name: str) -> None:
-        step = getattr(Path, name)
-
-        def looked(path: Path, *arguments: Any, **keywords: Any) -> Any:
-            result = step(path, *arguments, **keywords)
-            baseline = job.baseline("last-good", "offline")
-            if baseline is not None:
-                summary = json.loads((baseline / "summary.json").read_text())
-                observed.append(summary["run"]["performance"]["target_qps"])
-            else:
-                # No link can be put in a folder's place in one step.
-                assert earlier != "a link" and name == "rename"
-            return result
-
-        monkeypatch.setattr(Path, name, looked)
-
-    for name in ("mkdir", "rename", "replace", "symlink_to", "unlink"):
-        look(name)
-    _put(second, target)
-    assert observed[0] == 1.0 and observed[-1] == 2.0
 
 
 def test_a_kept_run_is_its_own_folder_and_what_a_stopped_job_left_is_cleared(

@@ -1,7 +1,4 @@
-"""`-p meta_tests.asked_endpoint_plugin`: endpoints answer, or refuse as ASKED_ENDPOINT says.
-
-For sessions on a stand-in engine, whose endpoints nobody serves.
-"""
+"""Endpoints that nobody serves answer, or refuse as ASKED_ENDPOINT says, in sessions on a stand-in."""
 
 import os
 
