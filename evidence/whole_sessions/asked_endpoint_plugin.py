@@ -1,4 +1,4 @@
-"""Endpoints that nobody serves answer, or refuse as ASKED_ENDPOINT says, in sessions on a stand-in."""
+"""Endpoints that nobody serves answer, or refuse as ASKED_ENDPOINT says."""
 
 import os
 
