@@ -5,13 +5,13 @@ EVIDENCE = MLPERF_ENDPOINTS_CLI=$${MLPERF_ENDPOINTS_CLI:-.evidence/endpoints-che
 OF_REAL_ENGINES = mmlu multimodal real_engines replay replicas vllm_builds whole_sessions $(addsuffix .py,\
   chats/test_agentic_smoke_run peak_search/test_rate_search tuning/test_tunable_arguments \
   $(addprefix servers/test_,caching_of_vllm faulty_servers local_servers measured_servers starting_servers vllm_scoring))
-OF_A_MINUTE = aggregate datasets energy estimates hostile_runs log_consistency model_identity scorers searches $(addsuffix .py,\
+OF_A_MINUTE = aggregate datasets energy estimates hostile_runs log_consistency model_identity pages scorers searches $(addsuffix .py,\
   caching_audit/test_prompts_of_the_mix chats/test_any_stream chats/test_hostile_schemas \
   $(addprefix code_grading/test_,any_answer official_pattern) damaged_logs/test_each_key \
   $(addprefix loadgen/test_,any_log linear_expressions long_logs) multimodal/test_any_answers \
   replicas/test_any_placement $(addprefix servers/test_,any_cuts demos) $(addprefix set_up/test_,image set_up wheel) \
   $(addprefix submission_check/test_,accuracy_texts any_damage nameplates) vllm_builds/test_vllm_contract \
-  $(addprefix whole_sessions/test_,ci_baselines ci_comment ci_files secrets_of_servers))
+  $(addprefix whole_sessions/test_,ci_baselines ci_comment ci_files own_tests secrets_of_servers smoke_forms))
 MUTANTS_DATA = MUTANTS_COVERAGE=$(CURDIR)/.evidence/coverage
 # Set by many images: without Python's caches each session compiles the suite again, half a second.
 export PYTHONDONTWRITEBYTECODE :=
@@ -91,7 +91,7 @@ evidence: ray     ## all evidence: real engines and servers, bulk damages, offic
 evidence-brief: ray ## the part of the evidence without real engines and official checkers
 	$(EVIDENCE) $(addprefix --ignore=evidence/,$(OF_REAL_ENGINES)) -n 2 --dist loadfile $(ARGS)
 
-evidence-quick: ray ## the part of the evidence that takes a minute: readers, damaged logs, searches with drawn inputs
+evidence-quick: ray ## the part of the evidence that takes minutes: pages, set-up, readers, damaged logs, searches with drawn inputs
 	$(PYTEST) $(addprefix evidence/,$(OF_A_MINUTE)) -rfE -n 2 --dist loadfile $(ARGS)
 
 mutants: ray      ## make 320 small mistakes in the package and see which the suite's own tests find

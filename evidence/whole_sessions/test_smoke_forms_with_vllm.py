@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from meta_tests.plugin.smoke_forms import ONE_OF_EACH, accuracy_runs, check_run
+from evidence.whole_sessions.smoke_forms import ONE_OF_EACH, accuracy_runs, check_run
 from meta_tests.suite_runs import SuiteRun
 from mlperf_suite.benchmarks.definition import Benchmark
 

@@ -1,17 +1,14 @@
 """The suite's options are there in its own folder, and in no other pytest session."""
 
-import json
 import os
 import re
-import shutil
 import tempfile
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from meta_tests.suite_runs import ROOT, SuiteRun, run_python, run_suite
+from meta_tests.suite_runs import ROOT, run_python, run_suite
 
 NAME = "mlperf-suite-own-folder"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -94,71 +91,16 @@ def test_another_ini_that_is_named_is_kept(tmp_path: Path, installed: dict[str, 
     assert "only_here" in pytest_in(ROOT, installed, "-c", str(ini), "--markers")
 
 
-# A user's own test, outside of tests/: the engine, the data set and the runs that it asks for
-
-
-PLUGIN = ("-p", "meta_tests.stand_in_plugin", "-p", "meta_tests.reports.undrawn", "--warmup=0")
-SHORT = "--offline-target-qps=8.4"
-"""For runs whose length is not asked for: at its own rate, the stand-in would work for 10 s."""
-(EXAMPLE,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/own-tests.md").read_text(), re.S)
-TESTS = """
-def test_engine_and_data(engine, dataset):
-    assert engine.alive and engine.description.stand_in
-    assert [*dataset] == ["llama3.1-8b", "llama3.1-8b-edge"]
-    assert all(len(samples.items) > 50 for samples in dataset.values())
-
-
-def test_data_alone(dataset):
-    assert "llama3.1-8b" in dataset
-
-
-def test_runs(offline_run, accuracy_run):
-    (second,) = offline_run.summary.run.performance.repeats
-    assert second.tokens_per_sec > 0
-    assert (offline_run.folder / "Performance" / "repeat_2" / "mlperf_log_detail.txt").is_file()
-    assert accuracy_run.summary.run.accuracy.passed
-    assert (accuracy_run.folder / "Accuracy" / "mlperf_log_detail.txt").is_file()
-    accuracy_run.obeys("accuracy_every_sample")
-"""
-
-
-@pytest.fixture
-def own_folder() -> Iterator[Path]:
-    """A folder in the repository, where conftest.py holds, that nobody else collects."""
-    folder = Path(tempfile.mkdtemp(prefix=".own_tests_", dir=ROOT))
-    yield folder
-    shutil.rmtree(folder)
-
-
-def run_own(
-    folder: Path, results: Path, source: str, *options: str, **stand_in: object
-) -> SuiteRun:
-    (folder / "test_mine.py").write_text(source)
-    return run_suite(results, str(folder), *PLUGIN, *options, STAND_IN=json.dumps(stand_in))
-
-
-def test_the_example_of_the_page_passes(own_folder: Path, tmp_path: Path) -> None:
-    run = run_own(own_folder, tmp_path, EXAMPLE, "--benchmark=llama3.1-8b", SHORT)
+def test_the_example_of_a_users_own_tests_passes(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/own-tests.md").read_text(), re.S)
+    plugin = ("-p", "meta_tests.stand_in_plugin", "-p", "meta_tests.reports.undrawn", "--warmup=0")
+    # In the repository, where conftest.py holds, and where nobody else collects.
+    with tempfile.TemporaryDirectory(prefix=".own_tests_", dir=ROOT) as folder:
+        Path(folder, "test_mine.py").write_text(example)
+        # At its own rate, the stand-in would work for 10 s.
+        options = ("--benchmark=llama3.1-8b", "--offline-target-qps=8.4")
+        run = run_suite(tmp_path, folder, *plugin, *options)
     assert run.exit_code == 0, run.output
     assert "2 passed" in run.output
     assert re.search(r"plan: \d+ steps", run.output)
     assert "model: embedded" in run.output
-
-
-def test_engine_data_and_runs_are_those_of_the_options(own_folder: Path, tmp_path: Path) -> None:
-    run = run_own(own_folder, tmp_path, TESTS, "-m", "not accuracy")
-    assert run.exit_code == 0, run.output
-    assert "2 passed" in run.output and "plan: 1 step" in run.output
-    options = ("-k", "test_runs", "--scenario=offline", "--benchmark=llama3.1-8b", "--repeat=2")
-    run = run_own(own_folder, tmp_path, TESTS, *options, SHORT)
-    assert run.exit_code == 0, run.output
-    # The plan: load, idle power, probe and three runs.
-    assert "1 passed" in run.output and "plan: 6 steps" in run.output
-
-
-def test_an_engine_that_does_not_load_is_one_line(own_folder: Path, tmp_path: Path) -> None:
-    run = run_own(own_folder, tmp_path, TESTS, "-m", "not accuracy", load_error="no engine today")
-    assert run.exit_code == 1, run.output
-    assert "no engine today" in run.output.splitlines()
-    assert "Traceback" not in run.output and "raise " not in run.output
-    assert len([line for line in run.output.splitlines() if line.startswith("ERROR ")]) == 1

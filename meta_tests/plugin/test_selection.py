@@ -138,6 +138,18 @@ def _kind(test: str) -> str:
     return f"{scenario} {'accuracy' if is_accuracy else 'performance'}"
 
 
+def test_only_the_benchmark_that_is_named_is_collected() -> None:
+    """Cases of every benchmark would make collecting slow for who runs one."""
+    tests = collected_tests("--benchmark", "gpt-oss-120b", "-m", "offline")
+    assert tests
+    assert all("gpt-oss-120b" in name for name in tests)
+    audits = {name.partition("::")[0] for name in tests if "/compliance/" in name}
+    assert audits == {f"tests/compliance/test_{name}.py" for name in ("audits", "test07", "test09")}
+    assert not any(
+        "gpt-oss" in name or "test07" in name for name in collected_tests("-m", "offline")
+    )
+
+
 # The plan
 
 
