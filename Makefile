@@ -11,7 +11,7 @@ OF_A_MINUTE = aggregate datasets energy estimates hostile_runs log_consistency m
   $(addprefix loadgen/test_,any_log linear_expressions long_logs) multimodal/test_any_answers \
   replicas/test_any_placement $(addprefix servers/test_,any_cuts demos) $(addprefix set_up/test_,image set_up wheel) \
   $(addprefix submission_check/test_,accuracy_texts any_damage nameplates) vllm_builds/test_vllm_contract \
-  $(addprefix whole_sessions/test_,ci_baselines ci_comment ci_files own_tests secrets_of_servers smoke_forms))
+  $(addprefix whole_sessions/test_,ci_baselines ci_comment ci_files ci_gate own_tests secrets_of_servers smoke_forms))
 MUTANTS_DATA = MUTANTS_COVERAGE=$(CURDIR)/.evidence/coverage
 # Set by many images: without Python's caches each session compiles the suite again, half a second.
 export PYTHONDONTWRITEBYTECODE :=

@@ -1,5 +1,7 @@
 """The demonstrations pass the user's options on; what they start is evidence."""
 
+from __future__ import annotations
+
 import signal
 import socket
 from collections.abc import Callable

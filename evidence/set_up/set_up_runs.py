@@ -1,5 +1,7 @@
 """A script that sets up, in a folder of its own, on a Python that writes down what it is asked."""
 
+from __future__ import annotations
+
 import shutil
 import subprocess
 from pathlib import Path

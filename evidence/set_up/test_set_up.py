@@ -1,5 +1,7 @@
 """make setup: which build it installs, on a Python that only writes down what it is asked."""
 
+from __future__ import annotations
+
 import re
 import shutil
 import subprocess

@@ -1,5 +1,7 @@
 """A wheel of the project, unpacked into an empty folder, is the command `mlperf-suite`."""
 
+from __future__ import annotations
+
 import os
 import re
 import shutil

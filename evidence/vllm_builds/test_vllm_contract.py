@@ -4,6 +4,8 @@ Its sources are read, not imported: that takes seconds, and a build for GPUs can
 everywhere.
 """
 
+from __future__ import annotations
+
 import ast
 import importlib.util
 import re

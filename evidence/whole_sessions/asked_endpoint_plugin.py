@@ -1,5 +1,7 @@
 """Endpoints that nobody serves answer, or refuse as ASKED_ENDPOINT says."""
 
+from __future__ import annotations
+
 import os
 
 from mlperf_suite.errors import UsageError

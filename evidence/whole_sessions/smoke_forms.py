@@ -1,5 +1,7 @@
 """Accuracy runs of the language benchmarks' smoke forms, and what each must leave."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """The language benchmarks' smoke forms: from the benchmark's data to its verdicts."""
 
+from __future__ import annotations
+
 import pytest
 
 from evidence.whole_sessions.smoke_forms import ONE_OF_EACH, accuracy_runs, check_run

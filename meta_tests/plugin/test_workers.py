@@ -55,7 +55,7 @@ def test_what_uses_the_engine_is_on_one_worker_and_a_share_on_its_own() -> None:
         ("tests/performance/test_offline.py::test_ttft[x]", "engine"),
         ("own/test_mine.py::test_mine", "engine"),
         ("mlperf_suite/features/mmlu/tests/test_mmlu.py::test_share[engine-2]", "engine-2"),
-        ("meta_tests/test_ci.py::test_x", "meta_tests/test_ci.py::test_x"),
+        ("meta_tests/test_docs.py::test_x", "meta_tests/test_docs.py::test_x"),
     ):
         assert scheduler._split_scope(test) == group
     told["dist"] = "loadfile"

@@ -4,7 +4,6 @@ How often it is wrong is counted in evidence/false_alarms."""
 
 import json
 import math
-import re
 import shlex
 import statistics
 import xml.etree.ElementTree as ET
@@ -21,7 +20,7 @@ import pytest
 from ci import gate
 from ci.gate import Job, measure
 from meta_tests.made_lives import made_marks, made_steps, made_timeline
-from meta_tests.reports.outputs import page_rows, unescaped
+from meta_tests.reports.outputs import unescaped
 from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.__main__ import main
 from mlperf_suite.errors import UsageError
@@ -439,7 +438,6 @@ def test_scores_of_any_scorer_are_compared(tmp_path: Path) -> None:
 
 COMMAND = ("-p", "meta_tests.stand_in_plugin", "-p", "meta_tests.reports.undrawn", "--warmup=0")
 EDGE = "llama3.1-8b-edge"
-ESTIMATE = "p90 by early stopping"
 GATE = "singlestream"
 JUNIT = f"junit-{GATE}.xml"
 
@@ -541,8 +539,9 @@ def test_the_gate_as_a_user_starts_it(regressed: SuiteRun, tmp_path: Path) -> No
     assert "profile: baseline official, this run smoke" in refused.output
 
 
-def test_early_stoppings_estimates_reach_every_reader_of_a_session(regressed: SuiteRun) -> None:
-    """The terminal, report.html and JUnit, where what regressed is a failure too."""
+def test_early_stoppings_estimates_reach_junit_where_what_regressed_fails(
+    regressed: SuiteRun,
+) -> None:
     performance = regressed.summary.run.performance
     assert performance is not None and performance.early_stopping is not None
     estimates = performance.early_stopping.estimates_ms
@@ -551,18 +550,6 @@ def test_early_stoppings_estimates_reach_every_reader_of_a_session(regressed: Su
     timeline = read_timeline(regressed.folder / "Performance")
     assert timeline is not None
     assert estimates["latency"] in [round(value, 3) for value in timeline.latency_ms]
-    rounded = [pytest.approx(ms, rel=0.01, abs=0.006) for ms in estimates.values()]
-
-    def in_ms(number: str, unit: str) -> float:
-        return float(number.replace(",", "")) * {"ms": 1, "s": 1000}[unit]
-
-    shown = re.findall(rf"{ESTIMATE} ([\d.,]+) (m?s)", " ".join(regressed.output.split()))
-    assert [in_ms(*words) for words in shown] == rounded
-    rows = page_rows((regressed.folder / "report.html").read_text())
-    (at,) = [number for number, row in enumerate(rows) if row[:1] == ["time"] and ESTIMATE in row]
-    place = rows[at].index(ESTIMATE)
-    cells = [(row[place], row[0].rpartition(", ")[2]) for row in rows[at + 1 : at + 4]]
-    assert [in_ms(*words) for words in cells] == rounded
     cases = {
         case.get("name"): case
         for case in ET.parse(regressed.results_dir.parents[1] / JUNIT).iter("testcase")

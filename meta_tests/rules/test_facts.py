@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from mlperf_suite.benchmarks.definition import OWN_HEAD, Benchmark
-from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, OFFICIAL
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.features.code_grading.benchmarks.deepseek_r1 import DEEPSEEK_R1
@@ -15,28 +14,6 @@ from mlperf_suite.rules.facts import find_deviations, find_reference, find_specu
 LLAMA3 = "meta-llama/meta-llama-3-8b-instruct"
 PART = "samples: the gate holds for the whole data set"
 UNKNOWN = "no reference accuracy is known for the"
-
-
-@pytest.mark.parametrize(
-    ("workload", "model", "dataset", "samples", "available", "why"),
-    [
-        (OFFICIAL, OFFICIAL.model, "mine.json", 13_368, 13_368, ""),
-        (OFFICIAL, OFFICIAL.model, "mine.json", 13_368, 13_367, f"{UNKNOWN} data mine.json"),
-        (OFFICIAL, OFFICIAL.model, "mine.json", 13_368, 20_000, f"{UNKNOWN} data mine.json"),
-        (EMBEDDED, "embedded", "embedded", 22, None, ""),
-        (EMBEDDED, "embedded", "embedded", 0, None, f"0 of 84 {PART}"),
-    ],
-)
-def test_a_reference_is_of_the_benchmarks_own_model_and_data(
-    workload: Any, model: Any, dataset: Any, samples: Any, available: Any, why: str
-) -> None:
-    """More of it is in session/test_inputs.py."""
-    reference, reason = find_reference(
-        workload, model, dataset, samples, is_model=True, available=available
-    )
-    assert (reference is None, reason) == (bool(why), why)
-    if reference is not None:
-        assert reference.answers == samples
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """What CI runs: the gates and their tables, the baselines."""
 
+from __future__ import annotations
+
 import importlib.metadata
 import json
 import shutil
