@@ -1,6 +1,6 @@
-"""The pages agree with the code and with each other: links, options, pictures.
+"""The pages agree with the code and with each other: links and options.
 
-Their commands are in evidence/pages.
+Their commands and pictures are in evidence/pages.
 """
 
 import json
@@ -151,16 +151,6 @@ def test_the_settings_files_and_the_system_on_the_pages_are_taken(tmp_path: Path
         resolve_settings({}, {}, str(tmp_path / "suite.toml"))
     described = json.loads((ROOT / "docs" / "system.json").read_text())
     assert missing_system_fields(described) == []
-
-
-# Pictures
-
-
-def test_the_readme_has_a_picture_for_light_and_for_dark() -> None:
-    for scheme in ("light", "dark"):
-        name = f"docs/pictures/report-{scheme}.png"
-        assert name in ENGLISH.read_text() and name.removeprefix("docs/") in KOREAN.read_text()
-        assert (ROOT / name).read_bytes().startswith(b"\x89PNG")
 
 
 # docs/architecture.md

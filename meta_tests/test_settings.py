@@ -531,17 +531,6 @@ def test_benchmarks_of_one_model_share_a_session() -> None:
         resolve(benchmark=["llama2-70b-99", "mixtral-8x7b"], profile="official")
 
 
-def test_each_benchmark_has_its_own_longest_answer_or_the_one_given() -> None:
-    ids = ["llama3.1-8b", "llama2-70b-99"]
-    settings = resolve(benchmark=ids)
-    assert [settings.generation(b).max_new_tokens for b in settings.benchmarks] == [128, 48]
-    assert settings.max_new_tokens == 128
-    assert resolve().generation(LLAMA3_1_8B) == OFFICIAL.generation
-    shorter = resolve(benchmark=ids, max_new_tokens="16")
-    assert shorter.generation(LLAMA3_1_8B) == replace(OFFICIAL.generation, max_new_tokens=16)
-    assert shorter.generation(settings.benchmarks[1]).max_new_tokens == 16
-
-
 def test_prices_of_two_currencies_are_refused() -> None:
     words = "--price-kwh 0.3 EUR: --price-hour 98 USD has a different currency"
     with pytest.raises(UsageError, match=words):

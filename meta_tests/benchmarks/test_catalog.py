@@ -53,12 +53,6 @@ def test_what_a_benchmark_says_fits_together(row: Any) -> None:
 # What a run over a part of the data must score
 
 
-def test_the_official_reference_is_of_the_whole_data_set_alone() -> None:
-    assert OFFICIAL.reference_for(13_368) is OFFICIAL.reference
-    assert [OFFICIAL.reference_for(n) for n in (1, 20, 13_367, 13_369)] == [None] * 4
-    assert EMBEDDED.reference_for(85) is None
-
-
 def test_the_whole_embedded_table_gives_the_figures_that_are_written_down() -> None:
     # The last answers of the table are of the whole set, whose means are written beside it.
     assert EMBEDDED.reference_of is not None

@@ -5,23 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlperf_suite.engines.protocol import EngineDescription
-from mlperf_suite.engines.routing import REPLICA_ROUTINGS, ReplicaRouting, Router
-
-lengths = st.lists(st.integers(1, 2000), min_size=1, max_size=200)
-routings = st.sampled_from(REPLICA_ROUTINGS)
-
-
-@given(lengths, st.lists(st.integers(1, 8), min_size=1, max_size=6), routings)
-def test_no_replica_is_given_more_than_it_takes_at_once(
-    tokens: list[int], most: list[int], routing: ReplicaRouting
-) -> None:
-    router = Router(most, routing)
-    places = [router.take(weight) for weight in tokens]
-    given_places = [place for place in places if place is not None]
-    assert len(given_places) == min(len(tokens), sum(most))
-    assert all(given_places.count(place) <= limit for place, limit in enumerate(most))
-    assert sum(router.tokens) == sum(tokens[: len(given_places)])
-
+from mlperf_suite.engines.routing import Router
 
 changes = st.lists(
     st.tuples(st.sampled_from(["take", "give", "end"]), st.integers(0, 9), st.integers(1, 50)),
@@ -80,13 +64,13 @@ def test_an_idle_system_does_not_always_begin_with_the_same_replica() -> None:
     ("router", "tokens", "places"),
     [
         (Router([8, 8]), (1000, 100, 100, 100), [0, 1, 1, 1]),
-        (Router([8, 8], "round-robin"), (1000, 10, 10, 10), [0, 1, 0, 1]),
+        (Router([2, 1], "round-robin"), (1000, 10, 10, 10), [0, 1, 0, None]),
         (Router([9, 9], speeds=[2.0, 1.0]), (100,) * 6, [0, 1, 0, 0, 1, 0]),
     ],
     ids=["fewest tokens", "in turn", "one is twice as fast"],
 )
 def test_a_replica_takes_what_it_can_do(
-    router: Router, tokens: tuple[int, ...], places: list[int]
+    router: Router, tokens: tuple[int, ...], places: list[int | None]
 ) -> None:
     assert [router.take(weight) for weight in tokens] == places
 

@@ -253,15 +253,6 @@ def test_the_gpu_is_asked_where_no_cpu_is_used(
         waits.kill()
 
 
-def test_an_engine_without_processes_has_the_limit_alone() -> None:
-    engine = StandInEngine(Delays(3600), lambda prompt: [1])
-    assert watched(engine, 600) is None
-    verdict = watched(engine, 1900)
-    assert verdict is not None
-    assert verdict[1] == "the engine showed no progress for 30 minutes while 14 samples waited"
-    engine.close()
-
-
 def test_requests_outside_a_run_are_watched_too() -> None:
     engine = StandInEngine(Delays(3600), lambda prompt: [1])
     with pytest.raises(

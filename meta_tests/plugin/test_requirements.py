@@ -13,7 +13,6 @@ from meta_tests.module_imports import imports_of
 from meta_tests.plugin.pytest_output import pytest_output
 from meta_tests.suite_runs import ROOT
 from mlperf_suite.benchmarks.catalog import default_benchmarks, runnable
-from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.features.caching_audit.block_times import MODE as CACHING
 from mlperf_suite.loadgen.load_plan import MODES
 from mlperf_suite.plugin.cases import RUNS_OF_FIXTURES
@@ -98,27 +97,3 @@ def test_a_test_is_named_after_the_rule_that_it_asks(file: str) -> None:
         assert name in {rule, *(f"{mode}_{rule}" for mode in kind.modes)}
         own = [r for r in every_rule() if r.check is check and r.subject in kind.modes]
         assert {scenario for r in own for scenario in r.scenarios} & set(kind.scenarios)
-
-
-LIMITS = re.compile(r"^ {4}(\S+) +([\d,]+) +([\d,]+)$", re.M)
-
-
-@pytest.mark.parametrize("name", ["Server", "Interactive"])
-def test_the_limits_in_words_are_those_of_the_benchmarks(name: str) -> None:
-    source = (ROOT / f"tests/performance/test_{name.lower()}.py").read_text()
-    limits = {row[0]: (_ms(row[1]), _ms(row[2])) for row in LIMITS.findall(source)}
-    scenarios: dict[str, Scenario] = {
-        benchmark.id.removesuffix("-99").removesuffix("-99.9"): scenario
-        for benchmark in runnable()
-        for scenario in benchmark.scenarios
-        if scenario.name == name
-    }
-    official = {id_: scenario.limits for id_, scenario in scenarios.items()}
-    assert limits == {id_: (ms["ttft"], ms["tpot"]) for id_, ms in official.items() if "ttft" in ms}
-    ttft_ms, tpot_ms = limits["llama3.1-8b"]
-    assert f"TTFT p99 is below {ttft_ms:,} ms" in source
-    assert f"TPOT p99 is below {tpot_ms:,} ms" in source
-
-
-def _ms(text: str) -> int:
-    return int(text.replace(",", ""))

@@ -67,15 +67,6 @@ def test_each_run_is_planned_once_after_its_needs(runs: list[RunKey], has_rates:
         assert not plan.implicit_runs
 
 
-def test_servers_rate_takes_an_offline_run_where_none_is_known() -> None:
-    plan = plan_session(Selection([run("Server")]))
-    assert plan.implicit_runs == {run("Offline")}
-    assert plan.needs[run("Server")] == (run("Offline"),)
-    assert plan.runs == (run("Offline"), run("Server"))
-    rate_plan = plan_session(Selection([run("Server")], rates_known=[LLAMA]))
-    assert rate_plan.runs == (run("Server"),)
-
-
 def test_a_profiled_offline_run_is_measured_for_server_without_the_profiler() -> None:
     runs = [run("Offline", "accuracy"), run("Offline"), run("Server")]
     assert "rate" not in kinds(plan_session(Selection(runs)))
