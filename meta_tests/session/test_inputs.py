@@ -51,6 +51,8 @@ def test_the_official_reference_is_of_the_official_model_and_its_whole_data(tmp_
 
 def test_the_embedded_reference_is_of_the_embedded_model_and_data_alone(tmp_path: Path) -> None:
     assert why_no_reference(EDGE, 84) == ""
+    partly = "0 of 84 samples: the gate holds for the whole data set"
+    assert why_no_reference(EDGE, 0) == partly
     assert "the data" in why_no_reference(EDGE, 84, dataset=own_data(tmp_path, 84))
     assert "the model" in why_no_reference(EDGE, 84, model=own_model(tmp_path / "model"))
 
