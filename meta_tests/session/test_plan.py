@@ -74,15 +74,6 @@ def test_a_profiled_offline_run_is_measured_for_server_without_the_profiler() ->
     assert [s.key for s in plan.steps if s.kind == "rate"] == [run("Offline")]
 
 
-def test_repeats_are_runs_of_their_own_each_warmed_up() -> None:
-    plan = plan_session(Selection([run("Offline"), run("Offline", "accuracy")], repeat=3))
-    performance = [s for s in plan.steps if s.key == run("Offline")]
-    assert [(s.kind, s.number) for s in performance] == [
-        (kind, number) for number in (1, 2, 3) for kind in ("warm-up", "run")
-    ]
-    assert sum(s.key == run("Offline", "accuracy") for s in plan.steps) == 2
-
-
 def test_a_scenario_is_warmed_up_before_each_run_once_or_never() -> None:
     runs = [run("Offline", "accuracy"), run("Offline")]
     assert kinds(plan_session(Selection(runs, repeat=2))).count("warm-up") == 3

@@ -30,14 +30,11 @@ SERVER = RunKey(LLAMA3_1_8B.id, "Server", "performance")
 OTHERS: list[dict[str, Any]] = [
     {},
     {"endpoint": [TWO]},
-    {"endpoint": [ONE, TWO]},
     {"endpoint": [ONE], "endpoint_server": "vllm"},
     {"endpoint": [ONE], "endpoint_routing": "round-robin"},
     {"endpoint": [ONE], "served_model_name": "small"},
     {"replicas": "2"},
-    {"replicas": "4"},
     {"replicas": "2", "replica_cpus": "1"},
-    {"ray": "10.0.0.1:6379", "replicas": "8"},
     {"ray": "10.0.0.1:6379", "replica_nodes": "a:4,b:4"},
 ]
 """Options of systems that are not the one at ONE."""
