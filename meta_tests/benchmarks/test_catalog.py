@@ -60,6 +60,7 @@ def test_the_whole_embedded_table_gives_the_figures_that_are_written_down() -> N
     for score in EMBEDDED.reference.scores:
         assert reference.of(score.name) == score
     assert EMBEDDED.reference_for(84) is EMBEDDED.reference
+    assert EMBEDDED.reference_for(85) is None
 
 
 @pytest.mark.parametrize("answers", [1, 22, 83])
