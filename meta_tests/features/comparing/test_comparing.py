@@ -302,6 +302,25 @@ def test_the_gate_is_an_exit_status(
     assert [line.split(":")[1:3] for line in gate_of(text)] == [[" b", " regressed"]] * status
 
 
+def test_six_runs_share_the_false_alarms_wherever_each_stands(
+    tmp_path: Path, compare: Any
+) -> None:
+    """At the confidence of four comparisons "b" is regressed, at that of five it is not: in the
+    table, in the file and in the gate alike."""
+    first, *rest = (make_run(tmp_path / name, scenario="Offline") for name in "abcdef")
+    blocks = {"tokens_per_sec": [900 * (1 + 0.0265 * (-1) ** n) for n in range(20)]}
+    changed(rest[0], performance(tokens_per_sec=900.0, blocks=blocks))
+    file, found = tmp_path / "c.json", []
+    for others in (rest[:4], rest, rest[::-1]):
+        status, text, _ = compare(first, *others, "--gate", "--json", file)
+        (of_b,) = (of for of in json.loads(file.read_text())["comparisons"] if of["run"] == "b")
+        rate = of_b["metrics"][0]
+        assert rate["words"] in text and rate["outcome"] in text
+        found.append((rate["outcome"], status, rate["low"]))
+    assert [of[:2] for of in found] == [("regressed", 1), *[("cannot tell", 0)] * 2]
+    assert found[1] == found[2]
+
+
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "failed": ({"meta": {"status": "failed"}}, "its status is failed, not complete"),
     "nan": (performance(tokens_per_sec=math.nan), "tokens/s is missing"),

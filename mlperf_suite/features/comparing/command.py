@@ -85,8 +85,7 @@ def _run(arguments: Namespace) -> int:
             say(f"{what}: {path}")
     if not arguments.gate:
         return 0
-    allow = arguments.baseline_allow_different
-    lines = gate_lines(runs, percent / 100, allow_different=allow)
+    lines = gate_lines(comparison, allow_different=arguments.baseline_allow_different)
     for line in lines:
         say(f"gate: {line}")
     return 1 if lines else 0

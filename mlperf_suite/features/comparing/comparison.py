@@ -92,14 +92,18 @@ class Comparison:
 
 
 def comparison_of(runs: Sequence[BaselineRun], max_regression: float) -> Comparison:
-    """Compare each run with the first. `max_regression`: the relative loss that still passes."""
+    """Compare each run with the first. `max_regression`: the relative loss that still passes.
+
+    All comparisons share the false alarms of a job alike: tables, files and the gate have the same
+    interval of a run, whichever its place.
+    """
     first, *rest = runs
     candidates = (
         Candidate(
             run,
             tuple(_setting_differences(first, run)),
             tuple(_other_differences(first, run)),
-            _regression(first, run, max_regression),
+            _regression(first, run, max_regression, len(rest)),
         )
         for run in rest
     )
@@ -255,7 +259,7 @@ def _answer(first: BaselineRun, candidate: Candidate) -> Paragraph:
     """How a run stands to the first, in a sentence: the metrics of its worst outcome."""
     regression, name, base = candidate.regression, candidate.run.name, first.name
     if not regression.metrics:
-        why = regression.refused or "another benchmark or scenario"
+        why = regression.refused or "no metric that both have"
         return Paragraph(f"{name} was not compared with {base}: {why}.", style="open")
     outcomes = {change.outcome for change in regression.metrics}
     outcome = next(of for of in _ANSWERS if of in outcomes)
@@ -307,32 +311,32 @@ def _metrics(runs: Sequence[BaselineRun]) -> list[tuple[Metric, list[float | Non
     return rows
 
 
-def _regression(first: BaselineRun, run: BaselineRun, max_regression: float) -> RegressionFigures:
+def _regression(
+    first: BaselineRun, run: BaselineRun, max_regression: float, comparisons: int
+) -> RegressionFigures:
     """A run's changes against the first run; none for another benchmark or scenario."""
     if first.kind != run.kind:
-        return RegressionFigures()
+        return RegressionFigures(refused="another benchmark or scenario")
     folder = run.folder or Path(run.label)
-    return first.judge(run.summary, folder, max_regression, allow_different=True)
+    return first.judge(
+        *(run.summary, folder, max_regression), allow_different=True, comparisons=comparisons
+    )
 
 
-def gate_lines(
-    runs: Sequence[BaselineRun], max_regression: float, *, allow_different: bool = False
-) -> list[str]:
+def gate_lines(comparison: Comparison, *, allow_different: bool = False) -> list[str]:
     """The metrics in which a run lost against the first, or why no loss could show, a line each.
 
-    `max_regression`: the relative loss that still passes; a loss within the noise passes too.
-    `allow_different`: compare runs that differ in what was measured or how.
+    A loss within the noise passes. `allow_different`: compare runs that differ in what was measured
+    or how.
     """
-    first, *rest = runs
-    lines = [f"{run.name}: {fault}" for run in runs for fault in run.faults]
-    for run in rest:
-        folder = run.folder or Path(run.label)
-        regression = first.judge(
-            *(run.summary, folder, max_regression),
-            allow_different=allow_different,
-            comparisons=len(rest),
-        )
-        reasons = [regression.refused] if regression.refused else _losses(first, run, regression)
+    first = comparison.first
+    lines = [f"{run.name}: {fault}" for run in comparison.runs for fault in run.faults]
+    for candidate in comparison.candidates:
+        run, regression = candidate.run, candidate.regression
+        refusal = regression.refused
+        if regression.different and not allow_different:
+            refusal = refusal or first.refusal(regression.different)
+        reasons = [refusal] if refusal else _losses(first, run, regression)
         lines += [f"{run.name}: {reason}" for reason in reasons]
     return lines
 
