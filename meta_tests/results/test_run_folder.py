@@ -86,7 +86,7 @@ def test_a_summary_of_another_version_is_one_clear_line(tmp_path: Path, version:
     fault = f"format version {version}, and this suite reads version 6"
     assert read_summary(folder) is None
     assert summary_fault(folder) == f"summary.json has {fault}"
-    assert [entry.status for entry in read_entries(tmp_path)] == [fault]
+    assert [entry.fault for entry in read_entries(tmp_path)] == [fault]
     for read in (load_baseline, write_reports):
         with pytest.raises(UsageError, match=f"{folder}: summary.json has {fault}$"):
             read(folder)

@@ -415,30 +415,17 @@ def read_object(path: Path) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class KeptRun:
-    """One run. A folder without a readable summary has `status` "no summary", or says which version
-    of the format it is."""
+    """One run. `fault`: that its folder has no summary, or which version of the format it is; empty
+    if it can be read."""
 
     name: str
-    status: str
+    fault: str
     summary: Summary
 
     @property
     def kind(self) -> str:
         """Benchmark and scenario."""
         return self.summary.meta.title or "?"
-
-    @property
-    def model(self) -> str:
-        return self.summary.meta.model or "?"
-
-    @property
-    def measured(self) -> str:
-        """Model, samples, engine and machine."""
-        return self.summary.measured
-
-    @property
-    def label(self) -> str:
-        return self.summary.meta.label or ""
 
     @property
     def performance(self) -> PerformanceFigures:
@@ -461,8 +448,8 @@ class KeptRun:
     @property
     def line(self) -> tuple[str, str]:
         """What the runs of a trend have in common: system and workload."""
-        sent_by = self.summary.meta.load_generator
-        words = [self.kind, self.model, self.label, *([sent_by] if sent_by else [])]
+        meta = self.summary.meta
+        words = filter(None, (self.kind, meta.model or "?", meta.label, meta.load_generator))
         return self.system, ", ".join(words)
 
 
@@ -483,10 +470,10 @@ def read_entries(results_dir: Path) -> list[KeptRun]:
 
 def _entry(folder: Path) -> KeptRun:
     summary = read_summary(folder) or Summary()
-    status = summary.meta.status
-    if status == UNKNOWN:
-        status = version_fault(read_object(folder / SUMMARY_JSON) or {}) or "no summary"
-    return KeptRun(folder.name, status, summary)
+    fault = ""
+    if summary.meta.status == UNKNOWN:
+        fault = version_fault(read_object(folder / SUMMARY_JSON) or {}) or "no summary"
+    return KeptRun(folder.name, fault, summary)
 
 
 def trends_of(entries: list[KeptRun]) -> list[Trend]:

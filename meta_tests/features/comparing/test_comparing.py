@@ -302,9 +302,7 @@ def test_the_gate_is_an_exit_status(
     assert [line.split(":")[1:3] for line in gate_of(text)] == [[" b", " regressed"]] * status
 
 
-def test_six_runs_share_the_false_alarms_wherever_each_stands(
-    tmp_path: Path, compare: Any
-) -> None:
+def test_six_runs_share_the_false_alarms_wherever_each_stands(tmp_path: Path, compare: Any) -> None:
     """At the confidence of four comparisons "b" is regressed, at that of five it is not: in the
     table, in the file and in the gate alike."""
     first, *rest = (make_run(tmp_path / name, scenario="Offline") for name in "abcdef")
