@@ -255,7 +255,9 @@ def _status(entry: KeptRun) -> Words:
     if entry.fault:
         return Words(entry.fault)
     worst = findings(entry.summary)[0]
-    return Words(f"{status_words(entry.summary)}:", (worst.text,), style=worst.style)
+    return Words(
+        status_words(entry.summary) + ":" * bool(worst.text), (worst.text,), style=worst.style
+    )
 
 
 def _figures(entry: KeptRun) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import CURVE, SCENARIOS
 from mlperf_suite.errors import UsageError
 from mlperf_suite.feature import features
-from mlperf_suite.results.schema import UNKNOWN, PerformanceFigures, Summary, version_fault
+from mlperf_suite.results.schema import PerformanceFigures, Summary, version_fault
 from mlperf_suite.secrets import redact
 from mlperf_suite.untrusted_files import open_regular
 
@@ -415,8 +415,7 @@ def read_object(path: Path) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class KeptRun:
-    """One run. `fault`: that its folder has no summary, or which version of the format it is; empty
-    if it can be read."""
+    """One run. `fault`: as in `summary_fault`."""
 
     name: str
     fault: str
@@ -469,11 +468,7 @@ def read_entries(results_dir: Path) -> list[KeptRun]:
 
 
 def _entry(folder: Path) -> KeptRun:
-    summary = read_summary(folder) or Summary()
-    fault = ""
-    if summary.meta.status == UNKNOWN:
-        fault = version_fault(read_object(folder / SUMMARY_JSON) or {}) or "no summary"
-    return KeptRun(folder.name, fault, summary)
+    return KeptRun(folder.name, summary_fault(folder), read_summary(folder) or Summary())
 
 
 def trends_of(entries: list[KeptRun]) -> list[Trend]:
