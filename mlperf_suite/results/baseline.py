@@ -252,7 +252,8 @@ def load_baselines(paths: Iterable[Path]) -> dict[tuple[str, str], BaselineRun]:
                 f"--baseline {path}: the run did not finish (status {status}): choose one that did"
             )
         if baseline.summary.no_result:
-            raise UsageError(f"--baseline {path}: {baseline.summary.no_result}")
+            again = "choose another run, or make it again as its report says"
+            raise UsageError(f"--baseline {path}: {baseline.summary.no_result}: {again}")
         earlier = baselines.setdefault(baseline.kind, baseline)
         if earlier is not baseline:
             raise UsageError(
