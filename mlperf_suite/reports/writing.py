@@ -195,7 +195,7 @@ def index_markdown(entries: Sequence[KeptRun]) -> str:
     names = [
         (
             Words(entry.name, link=f"{file_link(entry.name)}/report.md"),
-            entry.kind,
+            entry.summary.meta.title or "?",
             entry.summary.measured,
             _status(entry),
             entry.summary.meta.label or "",
@@ -247,7 +247,7 @@ def _name(entry: KeptRun) -> Words:
     when = in_utc(meta.started or entry.name)
     asides = (f"{when}, {entry.summary.measured}", meta.label or "")
     hint = f"{entry.name}, {meta.model or '?'}"
-    return Words(entry.kind, asides, f"{file_link(entry.name)}/report.html", hint)
+    return Words(meta.title or "?", asides, f"{file_link(entry.name)}/report.html", hint)
 
 
 def _status(entry: KeptRun) -> Words:

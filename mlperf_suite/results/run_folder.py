@@ -422,11 +422,6 @@ class KeptRun:
     summary: Summary
 
     @property
-    def kind(self) -> str:
-        """Benchmark and scenario."""
-        return self.summary.meta.title or "?"
-
-    @property
     def performance(self) -> PerformanceFigures:
         """Its performance figures; each is None if there are none."""
         return self.summary.run.performance or PerformanceFigures()
@@ -440,16 +435,13 @@ class KeptRun:
         return next((outcome for outcome in ranks if outcome in outcomes), "")
 
     @property
-    def system(self) -> str:
-        """The hardware, or the remote servers."""
-        return ", ".join(self.summary.machines)
-
-    @property
     def line(self) -> tuple[str, str]:
-        """What the runs of a trend have in common: system and workload."""
+        """What the runs of a trend have in common: hardware or remote servers, and workload."""
         meta = self.summary.meta
-        words = filter(None, (self.kind, meta.model or "?", meta.label, meta.load_generator))
-        return self.system, ", ".join(words)
+        words = filter(
+            None, (meta.title or "?", meta.model or "?", meta.label, meta.load_generator)
+        )
+        return ", ".join(self.summary.machines), ", ".join(words)
 
 
 @dataclass(frozen=True, slots=True)

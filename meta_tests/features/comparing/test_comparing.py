@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 
 from meta_tests.made_runs import remote_run
 from meta_tests.reports.kept_run import change_summary, results_of
@@ -15,8 +16,9 @@ from meta_tests.reports.outputs import markdown_rows, page_rows
 from mlperf_suite.__main__ import main
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.engines.protocol import RemoteRun
+from mlperf_suite.features.comparing.comparison import comparison_of, comparison_sections
 from mlperf_suite.reports.writing import write_samples
-from mlperf_suite.results.baseline import write_answer_scores
+from mlperf_suite.results.baseline import load_baseline, write_answer_scores
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.typed_json import to_json
 from mlperf_suite.rules import rule_named
@@ -199,6 +201,28 @@ def test_a_run_without_figures_is_a_row_with_its_reason_and_failed_rules(
     assert one_line(rules) == f"{failure} ({rule.sentence})"
     status, text, _ = compare(dead, good)
     assert status == 2 and "the run has no figures to compare (failed)" in text
+
+
+@pytest.mark.parametrize(("noise", "is_drawn"), [(0.05, True), (0.3, False)])
+def test_the_line_on_a_bar_is_the_interval_of_its_change(
+    tmp_path: Path, noise: float, is_drawn: bool
+) -> None:
+    """In the metric's unit, also where lower is better; none where it would hide the bars."""
+    runs = make_run(tmp_path / "a"), make_run(tmp_path / "b", 1000.0, 100.0)
+    for run, ttft in zip(runs, (50.0, 100.0), strict=True):
+        blocks = {"ttft_p50_ms": [ttft * (1 + noise * math.sin(ttft * n)) for n in range(20)]}
+        changed(run, performance(blocks=blocks))
+    comparison = comparison_of([load_baseline(run) for run in runs], 0.05)
+    (section,) = (of for of in comparison_sections(comparison) if of.title == "Figures")
+    (plot,) = (p for b in section.blocks for p in b.plots if p.name == "compare_ttft_p50")  # type: ignore[union-attr]
+    axes = Figure().subplots()
+    plot.draw(axes, "black")
+    bars: Any = axes.containers[-1]
+    ends = [segment[:, 0] for segment in bars.errorbar.lines[2][0].get_segments() if len(segment)]
+    change = comparison.candidates[0].regression.of("ttft_p50")
+    assert change is not None and change.low is not None and change.high is not None
+    drawn = [50 / (1 + change.high), 50 / (1 + change.low)]
+    assert [list(of) for of in ends] == ([pytest.approx(drawn)] if is_drawn else [])
 
 
 def test_a_plot_or_page_that_cannot_be_made_is_one_line(

@@ -73,7 +73,7 @@ def _run(arguments: Namespace) -> int:
     sections = comparison_sections(comparison)
     columns = min(_COLUMNS, shutil.get_terminal_size((_COLUMNS, 0)).columns)
     say(markdown_text(sections, terminal=columns if sys.stdout.isatty() else _COLUMNS))
-    plot_comparison(runs, arguments.plot)
+    plot_comparison(comparison, arguments.plot)
     say(f"plot: {arguments.plot}")
     for what, path, written in (
         ("page", arguments.html, partial(html_page, sections)),

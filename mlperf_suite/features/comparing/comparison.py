@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,14 @@ _COST_NOTE = (
     "The difference is the cost of the network and the server's front end only if the server has "
     "the same engine, settings and hardware as the other run, which the suite cannot check."
 )
+_INTERVAL_NOTE = (
+    "The line on a bar is the interval of its change against run 1, if it is not too wide to say "
+    "something."
+)
+_PLOT_WIDTH, _BAR_HEIGHT = 3.6, 0.42
+"""Of a plot on the page and of each bar with its margin, in inches."""
+_MAX_SPREAD = 4.0
+"""The ratio of an interval's ends above which it hides that half was lost."""
 _MAX_QUOTES = 10
 _SHORT, _AROUND = 30, 8
 """Characters of a setting that is shown whole, and of what two longer ones have in common."""
@@ -121,11 +130,16 @@ def comparison_sections(comparison: Comparison) -> list[Section]:
     sections += [_what_differs(first, candidate, number) for number, candidate in of_each]
     answers = [_answer(first, candidate) for candidate in comparison.candidates]
     tables = [_metric_table(first, candidate, number) for number, candidate in of_each]
-    sections += [Section("Result", [*answers, *tables]), *_plots(runs), *_feature_sections(runs)]
-    for run in runs[1:]:
+    sections += [
+        Section("Result", [*answers, *tables]),
+        *_plots(comparison),
+        *_feature_sections(runs),
+    ]
+    for number, run in enumerate(runs[1:], 2):
         if first.kind == run.kind and run.summary.meta.scenario != CURVE:
             sections += _network_cost(first, run)
-            sections.append(Section("Answers", _answer_blocks(first, run), 3))
+            title = f"Answers of run 1 and run {number}"
+            sections.append(Section(title, _answer_blocks(first, run), 3))
     if failures := [line for run in runs for line in _failures(run)]:
         sections.append(Section("Failed rules", [Points(failures)]))
     return sections
@@ -285,20 +299,27 @@ def _metric_table(first: BaselineRun, candidate: Candidate, number: int) -> Tabl
         last = (change.words, change.outcome) if change else ("", "not compared")
         rows.append((words, *cells, *last))
     numbers = ("run 1", f"run {number}")
-    header = (*columns(["metric"], numbers), Column("change (interval)"), Column("verdict"))
+    header = (
+        *columns(["metric"], numbers),
+        Column("change (interval)"),
+        Column("verdict", "badge"),
+    )
     return Table(header, rows, style="wide", note=regression.noise_note)
 
 
-def _plots(runs: Sequence[BaselineRun]) -> list[Section]:
+def _plots(comparison: Comparison) -> list[Section]:
+    names = [f"run {number}" for number, _ in enumerate(comparison.runs, 1)]
+    size = _PLOT_WIDTH, 1.0 + _BAR_HEIGHT * len(names)
     plots = [
         Plot(
             f"compare_{metric.name}",
             f"{metric.label} of each run, {metric.unit}.",
-            partial(_draw, runs, metric, values),
+            partial(_draw, comparison, names, metric, values),
+            size=size,
         )
-        for metric, values in _metrics(runs)
+        for metric, values in _metrics(comparison.runs)
     ]
-    return [Section("Figures", [Plots(plots)])] if plots else []
+    return [Section("Figures", [Plots(plots, note=_INTERVAL_NOTE)])] if plots else []
 
 
 def _metrics(runs: Sequence[BaselineRun]) -> list[tuple[Metric, list[float | None]]]:
@@ -510,20 +531,44 @@ def _answers(folder: Path) -> dict[int, tuple[int, str]]:
 
 
 def _draw(
-    runs: Sequence[BaselineRun], metric: Metric, values: Sequence[float | None], axes: Any, ink: str
+    comparison: Comparison,
+    names: Sequence[str],
+    metric: Metric,
+    values: Sequence[float | None],
+    axes: Any,
+    ink: str,
 ) -> None:
-    names = [f"{number}: {run.name}" for number, run in enumerate(runs, 1)]
-    colours = [ORANGE, *[BLUE] * (len(runs) - 1)]
-    draw_bars(dict(zip(names, values, strict=True)), colours, metric.unit, axes, ink)
+    colours = [ORANGE, *[BLUE] * len(comparison.candidates)]
+    reaches = [(nan, nan), *(_reach(candidate, metric) for candidate in comparison.candidates)]
+    errors = {"xerr": list(zip(*reaches, strict=True)), "error_kw": {"ecolor": ink, "capsize": 4}}
+    named = dict(zip(names, values, strict=True))
+    draw_bars(named, metric.unit, axes, ink, color=colours, height=0.6, alpha=0.75, **errors)
     better = "higher" if metric.higher_is_better else "lower"
     axes.set_title(f"{metric.label} ({better} is better)", loc="left", fontsize=10)
 
 
-def plot_comparison(runs: Sequence[BaselineRun], path: Path) -> None:
+def _reach(candidate: Candidate, metric: Metric) -> tuple[float, float]:
+    """How far the interval of a run's change reaches below and above its figure; nan if there is
+    none, or if it is too wide to draw beside the figures."""
+    change = candidate.regression.of(metric.name)
+    figures = (change.baseline, change.current, change.low, change.high) if change else (None,)
+    known = [figure for figure in figures if figure is not None]
+    if len(known) < len(figures) or not change:
+        return nan, nan
+    before, now, low, high = known
+    worst, best = 1 + low, 1 + high
+    if best > _MAX_SPREAD * worst:
+        return nan, nan
+    worst, best = (worst, best) if metric.higher_is_better else (1 / best, 1 / worst)
+    return max(now - before * worst, 0.0), max(before * best - now, 0.0)
+
+
+def plot_comparison(comparison: Comparison, path: Path) -> None:
     """Each metric of each run as bars, in the metric's unit. Raises OSError."""
     from matplotlib.figure import Figure
 
-    metrics = _metrics(runs)
+    runs = comparison.runs
+    names, metrics = [f"{number}: {run.name}" for number, run in enumerate(runs, 1)], _metrics(runs)
     blocks = [block for section in _feature_sections(runs) for block in section.blocks]
     plots = [plot for block in blocks if isinstance(block, Plots) for plot in block.plots]
     heights = [height for plot in plots for height in [3.2] + [2.0] * (plot.panels - 1)]
@@ -539,7 +584,7 @@ def plot_comparison(runs: Sequence[BaselineRun], path: Path) -> None:
         plot.draw(panels if plot.panels > 1 else panels[0], "black")
         drawn += plot.panels
     for axis, (metric, values) in zip(axes[drawn:], metrics, strict=False):
-        _draw(runs, metric, values, axis, "black")
+        _draw(comparison, names, metric, values, axis, "black")
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
     save_figure(figure, path, dpi=120)
