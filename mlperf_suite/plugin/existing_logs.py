@@ -172,7 +172,9 @@ def _report(terminalreporter: pytest.TerminalReporter, judged: list[VerdictGroup
     settings = settings_of(config)
     assert settings.logs is not None
     terminalreporter.section(printable(f"logs in {settings.logs}"))
-    terminal_console(config).print(judged_view(judged, settings.logs), soft_wrap=True)
+    console, view = terminal_console(config), judged_view(judged, settings.logs)
+    # In a file a line stays whole, for programs.
+    console.print(view, soft_wrap=not console.is_terminal, crop=False)
     if settings.logs_html:
         write_whole(settings.logs_html, html_page(judged_sections(judged, settings.logs)))
         terminalreporter.write_line(printable(f"page: {settings.logs_html}"))

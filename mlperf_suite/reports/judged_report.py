@@ -55,7 +55,9 @@ def judged_view(groups: Sequence[VerdictGroup], folder: Path) -> RenderableType:
     failures = _failures(groups)
     for rule, found in failures.items():
         parts += _failure(rule, found)
-    return Group(*parts, Text.assemble(("next: ", "bold"), _next(folder, list(failures))))
+    # Not folded: a command is to be copied.
+    steps = Text.assemble(("next: ", "bold"), _next(folder, list(failures)), no_wrap=True)
+    return Group(*parts, steps)
 
 
 def _with_short_lines(table: Table) -> Table:

@@ -357,7 +357,8 @@ def named_values(label: str, unit: str, values: Sequence[float | None]) -> tuple
     values."""
     if unit == "ms":
         return label, list(map(time_cell, values))
-    return label if unit in (label, "") else f"{label}, {unit}", list(map(decimal, values))
+    name = label if unit in (label, "") or label == "QPS" else f"{label}, {unit}"
+    return name, list(map(decimal, values))
 
 
 def _change(change: ChangeFigures) -> dict[str, Cell]:

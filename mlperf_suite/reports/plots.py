@@ -6,7 +6,7 @@ by colour alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from mlperf_suite.reports.sections import decimal
@@ -24,12 +24,11 @@ def titled(axes: Any, title: str = "") -> None:
 
 
 def draw_bars(
-    values: Mapping[str, float | None], colours: Sequence[str], unit: str, axes: Any, ink: str
+    values: Mapping[str, float | None], unit: str, axes: Any, ink: str, **style: Any
 ) -> None:
-    """A bar for each name, from the top, with its value in the unit beside it."""
-    bars = axes.barh(
-        list(map(in_words, values)), [value or 0 for value in values.values()], color=colours
-    )
+    """A bar for each name, from the top, with its value in the unit beside it. `style`: as
+    matplotlib's barh takes it."""
+    bars = axes.barh(list(map(in_words, values)), [of or 0 for of in values.values()], **style)
     axes.bar_label(bars, labels=[decimal(value) for value in values.values()], padding=3, color=ink)
     axes.set_xlabel(unit, fontsize=9)
     axes.invert_yaxis()

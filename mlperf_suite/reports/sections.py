@@ -52,12 +52,13 @@ class Line:
 @dataclass(frozen=True, slots=True)
 class Words:
     """Text of a cell or a list's line. `asides`: less important, after it. `link`: where it leads,
-    `hint`: what a page says of the link's target."""
+    `hint`: what a page says of the link's target. `style`: as in `Paragraph`, of a badge."""
 
     text: str
     asides: tuple[str, ...] = ()
     link: str = ""
     hint: str = ""
+    style: Style = ""
 
 
 Cell = str | Words

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.timeline import read_timeline
 from mlperf_suite.reports.feature_report import IndexColumn, feature_reports
+from mlperf_suite.reports.headline import findings, status_words
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.reports.performance_sections import RATES
@@ -34,6 +33,7 @@ from mlperf_suite.reports.sections import (
     columns,
     file_link,
     in_unit,
+    in_utc,
     notes,
     significant,
 )
@@ -194,13 +194,13 @@ def write_index(results_dir: Path) -> None:
 def index_markdown(entries: Sequence[KeptRun]) -> str:
     names = [
         (
-            Words(e.name, link=f"{file_link(e.name)}/report.md"),
-            e.kind,
-            e.measured,
-            e.status,
-            e.label,
+            Words(entry.name, link=f"{file_link(entry.name)}/report.md"),
+            entry.summary.meta.title or "?",
+            entry.summary.measured,
+            _status(entry),
+            entry.summary.meta.label or "",
         )
-        for e in entries
+        for entry in entries
     ]
     table = _table(entries, _TEXT_COLUMNS, names)
     return markdown_text([Section("Runs, newest first", [table, *_notes(entries)], 1)])
@@ -217,7 +217,7 @@ def index_html(entries: Sequence[KeptRun], trends: Sequence[Trend]) -> str:
         ]
         sections.append(Section("Trends", [*notes([note]), Plots(plots, "trends")]))
     if entries:
-        names = [(_name(entry), entry.status) for entry in entries]
+        names = [(_name(entry), _status(entry)) for entry in entries]
         table = _table(entries, _PAGE_COLUMNS, names, "wide runs")
         sections.append(Section("Every run", [table, *_notes(entries)]))
     else:
@@ -243,12 +243,21 @@ def _table(
 
 
 def _name(entry: KeptRun) -> Words:
-    when = entry.name
-    with contextlib.suppress(ValueError):
-        when = datetime.fromisoformat(entry.summary.meta.started or "").strftime("%Y-%m-%d %H:%M")
-    asides = (f"{when}, {entry.measured}", entry.label)
-    hint = f"{entry.name}, {entry.model}"
-    return Words(entry.kind, asides, f"{file_link(entry.name)}/report.html", hint)
+    meta = entry.summary.meta
+    when = in_utc(meta.started or entry.name)
+    asides = (f"{when}, {entry.summary.measured}", meta.label or "")
+    hint = f"{entry.name}, {meta.model or '?'}"
+    return Words(meta.title or "?", asides, f"{file_link(entry.name)}/report.html", hint)
+
+
+def _status(entry: KeptRun) -> Words:
+    """What became of a run: its report's title, and the first words of its banner."""
+    if entry.fault:
+        return Words(entry.fault)
+    worst = findings(entry.summary)[0]
+    return Words(
+        status_words(entry.summary) + ":" * bool(worst.text), (worst.text,), style=worst.style
+    )
 
 
 def _figures(entry: KeptRun) -> tuple[str, ...]:

@@ -105,7 +105,7 @@ class BaselineRun:
                 f"rate of queries: only --server-target-qps {sent:g} is the baseline's"
             )
         if different:
-            raise UsageError(self._refusal(different))
+            raise UsageError(self.refusal(different))
 
     def differences(
         self, current: Identity, names: tuple[str, str] = ("baseline", "this run")
@@ -118,7 +118,7 @@ class BaselineRun:
             for fact in differences(self.identity, current, _ASPECTS, known_to_both=True)
         ]
 
-    def _refusal(self, different: Sequence[str]) -> str:
+    def refusal(self, different: Sequence[str]) -> str:
         return (
             f"{self.option}{self.label}: not comparable: {'; '.join(different)} "
             "(--baseline-allow-different compares anyway)"
@@ -141,7 +141,7 @@ class BaselineRun:
         different = self.differences(identity_of(Config.read(read_config(folder)), current))
         different += load_differences(self.summary, current)
         different += differences_of_features(self.summary, current)
-        refusal = self._refusal(different) if different and not allow_different else None
+        refusal = self.refusal(different) if different and not allow_different else None
         if self.summary.spoiled or current.spoiled:
             name = self.label if self.summary.spoiled else "this run"
             refusal = f"{name}: {self.summary.spoiled or current.spoiled}"
@@ -252,7 +252,8 @@ def load_baselines(paths: Iterable[Path]) -> dict[tuple[str, str], BaselineRun]:
                 f"--baseline {path}: the run did not finish (status {status}): choose one that did"
             )
         if baseline.summary.no_result:
-            raise UsageError(f"--baseline {path}: {baseline.summary.no_result}")
+            again = "choose another run, or make it again as its report says"
+            raise UsageError(f"--baseline {path}: {baseline.summary.no_result}: {again}")
         earlier = baselines.setdefault(baseline.kind, baseline)
         if earlier is not baseline:
             raise UsageError(

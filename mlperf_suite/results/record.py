@@ -9,6 +9,7 @@ from typing import ClassVar, Protocol
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario
 from mlperf_suite.engines.protocol import RemoteRun
+from mlperf_suite.feature import features
 from mlperf_suite.loadgen.load_plan import MODES
 from mlperf_suite.results.run_folder import BLOCKS_FOLDER, RunFolder
 from mlperf_suite.results.schema import (
@@ -21,9 +22,6 @@ from mlperf_suite.results.schema import (
 from mlperf_suite.rules.facts import AnswerTokens
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.scorers.scorer import Scores
-
-_LOGS = ("mlperf_log_*", "result_summary.json", "accuracy_results.json")
-"""The names of LoadGen's logs and of the official client's results."""
 
 
 @dataclass(slots=True)
@@ -144,7 +142,7 @@ def summary_of(result: Result, session: Summary, selection: set[Mode]) -> Summar
             **{name: part for run in runs.values() for name, part in run.parts.items()},
         },
         verdicts=tuple(result.verdicts),
-        logs=tuple(path for name in _LOGS for path in _files(result, name)),
+        logs=tuple(path for name in _log_names() for path in _files(result, name)),
         plots=_files(result, "plots/*"),
     )
     for part in result.parts.values():
@@ -164,6 +162,10 @@ def _status(result: Result, unfinished: set[Mode]) -> str:
     is_lost = any(part.spoiled for part in parts)
     rule_failed = is_lost or any(v.status == "failed" for v in result.verdicts)
     return "invalid" if rule_failed else "complete"
+
+
+def _log_names() -> list[str]:
+    return ["mlperf_log_*", *(name for feature in features() for name in feature.logs)]
 
 
 def _files(result: Result, pattern: str) -> tuple[str, ...]:

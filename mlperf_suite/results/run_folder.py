@@ -24,7 +24,7 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import CURVE, SCENARIOS
 from mlperf_suite.errors import UsageError
 from mlperf_suite.feature import features
-from mlperf_suite.results.schema import UNKNOWN, PerformanceFigures, Summary, version_fault
+from mlperf_suite.results.schema import PerformanceFigures, Summary, version_fault
 from mlperf_suite.secrets import redact
 from mlperf_suite.untrusted_files import open_regular
 
@@ -415,30 +415,11 @@ def read_object(path: Path) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class KeptRun:
-    """One run. A folder without a readable summary has `status` "no summary", or says which version
-    of the format it is."""
+    """One run. `fault`: as in `summary_fault`."""
 
     name: str
-    status: str
+    fault: str
     summary: Summary
-
-    @property
-    def kind(self) -> str:
-        """Benchmark and scenario."""
-        return self.summary.meta.title or "?"
-
-    @property
-    def model(self) -> str:
-        return self.summary.meta.model or "?"
-
-    @property
-    def measured(self) -> str:
-        """Model, samples, engine and machine."""
-        return self.summary.measured
-
-    @property
-    def label(self) -> str:
-        return self.summary.meta.label or ""
 
     @property
     def performance(self) -> PerformanceFigures:
@@ -454,16 +435,13 @@ class KeptRun:
         return next((outcome for outcome in ranks if outcome in outcomes), "")
 
     @property
-    def system(self) -> str:
-        """The hardware, or the remote servers."""
-        return ", ".join(self.summary.machines)
-
-    @property
     def line(self) -> tuple[str, str]:
-        """What the runs of a trend have in common: system and workload."""
-        sent_by = self.summary.meta.load_generator
-        words = [self.kind, self.model, self.label, *([sent_by] if sent_by else [])]
-        return self.system, ", ".join(words)
+        """What the runs of a trend have in common: hardware or remote servers, and workload."""
+        meta = self.summary.meta
+        words = filter(
+            None, (meta.title or "?", meta.model or "?", meta.label, meta.load_generator)
+        )
+        return ", ".join(self.summary.machines), ", ".join(words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -482,11 +460,7 @@ def read_entries(results_dir: Path) -> list[KeptRun]:
 
 
 def _entry(folder: Path) -> KeptRun:
-    summary = read_summary(folder) or Summary()
-    status = summary.meta.status
-    if status == UNKNOWN:
-        status = version_fault(read_object(folder / SUMMARY_JSON) or {}) or "no summary"
-    return KeptRun(folder.name, status, summary)
+    return KeptRun(folder.name, summary_fault(folder), read_summary(folder) or Summary())
 
 
 def trends_of(entries: list[KeptRun]) -> list[Trend]:

@@ -39,8 +39,8 @@ STAND_IN_LABEL = "made with a stand-in engine: not a measurement of any system"
 TOO_NOISY = "too noisy to say"
 """Of a change whose noise alone could hide that half of a figure is lost."""
 _LESS_NOISE = (
-    f"{TOO_NOISY.capitalize()}: the noise could hide that half is lost. More repeats (--repeat 5), "
-    "a longer run and a machine that does nothing else help."
+    f"{TOO_NOISY.capitalize()}: the noise could hide that half is lost. More repeats "
+    "(--repeat 5 or more), a longer run and a machine that does nothing else help."
 )
 CONFIDENCE = 0.95
 """The confidence of a scaling efficiency's interval."""

@@ -26,8 +26,8 @@ where there is no wheel of it: on Linux for ARM."""
     "performance",
     required="VALID",
     source="Inference rules, Benchmarks; result_validity in the detail log",
-    fix="Follow LoadGen's advice in result_invalid_reason: a lower --server-target-qps, or "
-    "a longer run.",
+    fix="Follow LoadGen's advice in result_invalid_reason: a lower --server-target-qps, a "
+    "higher --offline-target-qps, or a longer run.",
 )
 def result_valid(run: RunFacts) -> Verdict:
     """LoadGen's own verdict on the run is VALID.

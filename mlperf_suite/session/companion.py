@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mlperf_suite.engines.protocol import Engine, Profiler
     from mlperf_suite.loadgen.load_plan import RunKey
     from mlperf_suite.loadgen.runner import LoadRun
+    from mlperf_suite.loadgen.timeline import Timeline
     from mlperf_suite.results.record import Result, RunRecord
     from mlperf_suite.session.progress_display import ProgressDisplay
     from mlperf_suite.settings import Settings
@@ -90,6 +91,10 @@ class Companion:
 
     def made(self, run: RunAtHand, load_run: LoadRun) -> None:
         """The run was made, and is judged next. Raises SuiteError or OSError."""
+
+    def timed(self, folder: Path, timeline: Timeline) -> None:
+        """A performance run that LoadGen did not make has the times of its requests. `folder`: of
+        its logs. Raises OSError."""
 
     def close(self) -> None:
         """The session is over, and its engine stopped."""

@@ -1,5 +1,6 @@
 """Sessions with --client inference-endpoint, on a stand-in client and a stand-in server."""
 
+import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -116,6 +117,14 @@ def test_a_run_has_the_files_figures_and_lines_of_every_other_run(
     assert "valid" not in figures
     assert path in summary["logs"]
     page = (folder / "report.html").read_text()
+    table = "Performance/requests.csv"
+    assert table in summary["logs"] and f'<a href="{table}">' in page
+    rows = list(csv.DictReader((folder / table).read_text().splitlines()))
+    assert len(rows) == of_client["n_samples_completed"]
+    assert {row["first_token_by"] for row in rows} == {"client"}
+    assert max(float(row["ttft_ms"]) for row in rows) == pytest.approx(
+        of_client["ttft"]["max"] / 1e6
+    )
     assert "sent by inference-endpoint 0.1.0" in page
     assert "LoadGen says" not in page
     assert (folder / "plots" / "ttft.png").is_file()

@@ -98,9 +98,14 @@ def test_the_terminal_tells_the_performance_runs_servers_and_client() -> None:
 
 def test_a_client_bound_run_is_marked_everywhere(tmp_path: Path) -> None:
     label = f"{CLIENT_BOUND}; smoke"
-    meta = Meta(status="invalid", benchmark="b", scenario="Server", label=label)
+    meta = Meta(status="invalid", benchmark="b", scenario="Server", label=label, profile="smoke")
     summary = Summary(meta=meta, run=summary_of("performance").run, verdicts=BOUND)
     assert summary.client_bound
+    text = terminal_text(summary)
+    assert (
+        "next      --endpoint-clients N, or a client on idle cores" in text
+        and "--baseline" not in text
+    )
     for text in (*reports_of(summary), terminal_text(summary)):
         assert CLIENT_BOUND in text
     assert (

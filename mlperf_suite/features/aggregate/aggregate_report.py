@@ -222,7 +222,7 @@ def _plot(figures: ScenarioFigures) -> Plot | None:
     names = [f"{number}: {node.node}" for number, node in enumerate(figures.nodes, 1)]
     names = [name if len(name) <= 24 else f"{name[:23]}…" for name in names]
     colours = [ORANGE if node.node == slowest else BLUE for node in figures.nodes]
-    draw = partial(draw_bars, dict(zip(names, values, strict=True)), colours, "tokens/s")
+    draw = partial(draw_bars, dict(zip(names, values, strict=True)), "tokens/s", color=colours)
     return Plot(f"nodes_{figures.scenario.lower()}", caption, draw)
 
 

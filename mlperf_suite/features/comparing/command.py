@@ -73,7 +73,7 @@ def _run(arguments: Namespace) -> int:
     sections = comparison_sections(comparison)
     columns = min(_COLUMNS, shutil.get_terminal_size((_COLUMNS, 0)).columns)
     say(markdown_text(sections, terminal=columns if sys.stdout.isatty() else _COLUMNS))
-    plot_comparison(runs, arguments.plot)
+    plot_comparison(comparison, arguments.plot)
     say(f"plot: {arguments.plot}")
     for what, path, written in (
         ("page", arguments.html, partial(html_page, sections)),
@@ -85,8 +85,7 @@ def _run(arguments: Namespace) -> int:
             say(f"{what}: {path}")
     if not arguments.gate:
         return 0
-    allow = arguments.baseline_allow_different
-    lines = gate_lines(runs, percent / 100, allow_different=allow)
+    lines = gate_lines(comparison, allow_different=arguments.baseline_allow_different)
     for line in lines:
         say(f"gate: {line}")
     return 1 if lines else 0

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,14 @@ _COST_NOTE = (
     "The difference is the cost of the network and the server's front end only if the server has "
     "the same engine, settings and hardware as the other run, which the suite cannot check."
 )
+_INTERVAL_NOTE = (
+    "The line on a bar is the interval of its change against run 1, if it is not too wide to say "
+    "something."
+)
+_PLOT_WIDTH, _BAR_HEIGHT = 3.6, 0.42
+"""Of a plot on the page and of each bar with its margin, in inches."""
+_MAX_SPREAD = 4.0
+"""The ratio of an interval's ends above which it hides that half was lost."""
 _MAX_QUOTES = 10
 _SHORT, _AROUND = 30, 8
 """Characters of a setting that is shown whole, and of what two longer ones have in common."""
@@ -92,14 +101,18 @@ class Comparison:
 
 
 def comparison_of(runs: Sequence[BaselineRun], max_regression: float) -> Comparison:
-    """Compare each run with the first. `max_regression`: the relative loss that still passes."""
+    """Compare each run with the first. `max_regression`: the relative loss that still passes.
+
+    All comparisons share the false alarms of a job alike: tables, files and the gate have the same
+    interval of a run, whichever its place.
+    """
     first, *rest = runs
     candidates = (
         Candidate(
             run,
             tuple(_setting_differences(first, run)),
             tuple(_other_differences(first, run)),
-            _regression(first, run, max_regression),
+            _regression(first, run, max_regression, len(rest)),
         )
         for run in rest
     )
@@ -117,11 +130,16 @@ def comparison_sections(comparison: Comparison) -> list[Section]:
     sections += [_what_differs(first, candidate, number) for number, candidate in of_each]
     answers = [_answer(first, candidate) for candidate in comparison.candidates]
     tables = [_metric_table(first, candidate, number) for number, candidate in of_each]
-    sections += [Section("Result", [*answers, *tables]), *_plots(runs), *_feature_sections(runs)]
-    for run in runs[1:]:
+    sections += [
+        Section("Result", [*answers, *tables]),
+        *_plots(comparison),
+        *_feature_sections(runs),
+    ]
+    for number, run in enumerate(runs[1:], 2):
         if first.kind == run.kind and run.summary.meta.scenario != CURVE:
             sections += _network_cost(first, run)
-            sections.append(Section("Answers", _answer_blocks(first, run), 3))
+            title = f"Answers of run 1 and run {number}"
+            sections.append(Section(title, _answer_blocks(first, run), 3))
     if failures := [line for run in runs for line in _failures(run)]:
         sections.append(Section("Failed rules", [Points(failures)]))
     return sections
@@ -255,7 +273,7 @@ def _answer(first: BaselineRun, candidate: Candidate) -> Paragraph:
     """How a run stands to the first, in a sentence: the metrics of its worst outcome."""
     regression, name, base = candidate.regression, candidate.run.name, first.name
     if not regression.metrics:
-        why = regression.refused or "another benchmark or scenario"
+        why = regression.refused or "no metric that both have"
         return Paragraph(f"{name} was not compared with {base}: {why}.", style="open")
     outcomes = {change.outcome for change in regression.metrics}
     outcome = next(of for of in _ANSWERS if of in outcomes)
@@ -281,20 +299,27 @@ def _metric_table(first: BaselineRun, candidate: Candidate, number: int) -> Tabl
         last = (change.words, change.outcome) if change else ("", "not compared")
         rows.append((words, *cells, *last))
     numbers = ("run 1", f"run {number}")
-    header = (*columns(["metric"], numbers), Column("change (interval)"), Column("verdict"))
+    header = (
+        *columns(["metric"], numbers),
+        Column("change (interval)"),
+        Column("verdict", "badge"),
+    )
     return Table(header, rows, style="wide", note=regression.noise_note)
 
 
-def _plots(runs: Sequence[BaselineRun]) -> list[Section]:
+def _plots(comparison: Comparison) -> list[Section]:
+    names = [f"run {number}" for number, _ in enumerate(comparison.runs, 1)]
+    size = _PLOT_WIDTH, 1.0 + _BAR_HEIGHT * len(names)
     plots = [
         Plot(
             f"compare_{metric.name}",
             f"{metric.label} of each run, {metric.unit}.",
-            partial(_draw, runs, metric, values),
+            partial(_draw, comparison, names, metric, values),
+            size=size,
         )
-        for metric, values in _metrics(runs)
+        for metric, values in _metrics(comparison.runs)
     ]
-    return [Section("Figures", [Plots(plots)])] if plots else []
+    return [Section("Figures", [Plots(plots, note=_INTERVAL_NOTE)])] if plots else []
 
 
 def _metrics(runs: Sequence[BaselineRun]) -> list[tuple[Metric, list[float | None]]]:
@@ -307,32 +332,32 @@ def _metrics(runs: Sequence[BaselineRun]) -> list[tuple[Metric, list[float | Non
     return rows
 
 
-def _regression(first: BaselineRun, run: BaselineRun, max_regression: float) -> RegressionFigures:
+def _regression(
+    first: BaselineRun, run: BaselineRun, max_regression: float, comparisons: int
+) -> RegressionFigures:
     """A run's changes against the first run; none for another benchmark or scenario."""
     if first.kind != run.kind:
-        return RegressionFigures()
+        return RegressionFigures(refused="another benchmark or scenario")
     folder = run.folder or Path(run.label)
-    return first.judge(run.summary, folder, max_regression, allow_different=True)
+    return first.judge(
+        *(run.summary, folder, max_regression), allow_different=True, comparisons=comparisons
+    )
 
 
-def gate_lines(
-    runs: Sequence[BaselineRun], max_regression: float, *, allow_different: bool = False
-) -> list[str]:
+def gate_lines(comparison: Comparison, *, allow_different: bool = False) -> list[str]:
     """The metrics in which a run lost against the first, or why no loss could show, a line each.
 
-    `max_regression`: the relative loss that still passes; a loss within the noise passes too.
-    `allow_different`: compare runs that differ in what was measured or how.
+    A loss within the noise passes. `allow_different`: compare runs that differ in what was measured
+    or how.
     """
-    first, *rest = runs
-    lines = [f"{run.name}: {fault}" for run in runs for fault in run.faults]
-    for run in rest:
-        folder = run.folder or Path(run.label)
-        regression = first.judge(
-            *(run.summary, folder, max_regression),
-            allow_different=allow_different,
-            comparisons=len(rest),
-        )
-        reasons = [regression.refused] if regression.refused else _losses(first, run, regression)
+    first = comparison.first
+    lines = [f"{run.name}: {fault}" for run in comparison.runs for fault in run.faults]
+    for candidate in comparison.candidates:
+        run, regression = candidate.run, candidate.regression
+        refusal = regression.refused
+        if regression.different and not allow_different:
+            refusal = refusal or first.refusal(regression.different)
+        reasons = [refusal] if refusal else _losses(first, run, regression)
         lines += [f"{run.name}: {reason}" for reason in reasons]
     return lines
 
@@ -506,20 +531,44 @@ def _answers(folder: Path) -> dict[int, tuple[int, str]]:
 
 
 def _draw(
-    runs: Sequence[BaselineRun], metric: Metric, values: Sequence[float | None], axes: Any, ink: str
+    comparison: Comparison,
+    names: Sequence[str],
+    metric: Metric,
+    values: Sequence[float | None],
+    axes: Any,
+    ink: str,
 ) -> None:
-    names = [f"{number}: {run.name}" for number, run in enumerate(runs, 1)]
-    colours = [ORANGE, *[BLUE] * (len(runs) - 1)]
-    draw_bars(dict(zip(names, values, strict=True)), colours, metric.unit, axes, ink)
+    colours = [ORANGE, *[BLUE] * len(comparison.candidates)]
+    reaches = [(nan, nan), *(_reach(candidate, metric) for candidate in comparison.candidates)]
+    errors = {"xerr": list(zip(*reaches, strict=True)), "error_kw": {"ecolor": ink, "capsize": 4}}
+    named = dict(zip(names, values, strict=True))
+    draw_bars(named, metric.unit, axes, ink, color=colours, height=0.6, alpha=0.75, **errors)
     better = "higher" if metric.higher_is_better else "lower"
     axes.set_title(f"{metric.label} ({better} is better)", loc="left", fontsize=10)
 
 
-def plot_comparison(runs: Sequence[BaselineRun], path: Path) -> None:
+def _reach(candidate: Candidate, metric: Metric) -> tuple[float, float]:
+    """How far the interval of a run's change reaches below and above its figure; nan if there is
+    none, or if it is too wide to draw beside the figures."""
+    change = candidate.regression.of(metric.name)
+    figures = (change.baseline, change.current, change.low, change.high) if change else (None,)
+    known = [figure for figure in figures if figure is not None]
+    if len(known) < len(figures) or not change:
+        return nan, nan
+    before, now, low, high = known
+    worst, best = 1 + low, 1 + high
+    if best > _MAX_SPREAD * worst:
+        return nan, nan
+    worst, best = (worst, best) if metric.higher_is_better else (1 / best, 1 / worst)
+    return max(now - before * worst, 0.0), max(before * best - now, 0.0)
+
+
+def plot_comparison(comparison: Comparison, path: Path) -> None:
     """Each metric of each run as bars, in the metric's unit. Raises OSError."""
     from matplotlib.figure import Figure
 
-    metrics = _metrics(runs)
+    runs = comparison.runs
+    names, metrics = [f"{number}: {run.name}" for number, run in enumerate(runs, 1)], _metrics(runs)
     blocks = [block for section in _feature_sections(runs) for block in section.blocks]
     plots = [plot for block in blocks if isinstance(block, Plots) for plot in block.plots]
     heights = [height for plot in plots for height in [3.2] + [2.0] * (plot.panels - 1)]
@@ -535,7 +584,7 @@ def plot_comparison(runs: Sequence[BaselineRun], path: Path) -> None:
         plot.draw(panels if plot.panels > 1 else panels[0], "black")
         drawn += plot.panels
     for axis, (metric, values) in zip(axes[drawn:], metrics, strict=False):
-        _draw(runs, metric, values, axis, "black")
+        _draw(comparison, names, metric, values, axis, "black")
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
     save_figure(figure, path, dpi=120)

@@ -18,6 +18,7 @@ FEATURE = Feature(
         "mlperf_suite.features.endpoints.rules.package_rules",
         "mlperf_suite.features.endpoints.rules.agentic_rules",
     ),
+    logs=("result_summary.json", "accuracy_results.json"),
     figures={"curve": "mlperf_suite.features.endpoints.curve.curve_figures.CurveFigures"},
     report="mlperf_suite.features.endpoints.curve.curve_report",
     gate="mlperf_suite.features.endpoints.curve.curve_area",

@@ -225,6 +225,8 @@ class _ClientRun:
             folder = self._result.folder.performance
             folder.mkdir(exist_ok=True)
             write_timeline(folder, timeline)
+            for companion in self._maker.companions:
+                companion.timed(folder, timeline)
         return timeline
 
     def _facts(

@@ -6,6 +6,7 @@ _FOLDER = "mlperf_suite.features.requests"
 FEATURE = Feature(
     name="requests",
     summary="requests.csv of each performance run, and its plots",
+    logs=("requests.csv",),
     report=f"{_FOLDER}.report",
     session=f"{_FOLDER}.session",
 )

@@ -17,19 +17,19 @@ from mlperf_suite.results.run_folder import write_whole
 REQUESTS_CSV = "requests.csv"
 _COUNTS = ("prompt_tokens", "tokens", "preempted")
 _TIMES = ("issued", "first_token", "finished", "latency", "ttft", "tpot")
-BY_LOADGEN, BY_ENGINE = "LoadGen", "engine"
+BY_LOADGEN, BY_ENGINE, BY_CLIENT = "LoadGen", "engine", "client"
 
 
-def write_requests(folder: Path, timeline: Timeline) -> None:
+def write_requests(folder: Path, timeline: Timeline, sent_by: str) -> None:
     """Write requests.csv into a run's folder of logs, atomically, in the order of the requests'
     ends. Times are in ms since the first request was issued; what is not known is empty.
 
-    `first_token_by`: whether LoadGen was told of the first token, or the engine alone reports it.
+    `first_token_by`: who saw the first token: `sent_by`, or the engine alone.
     The last columns are the parts of the latency. Raises OSError.
     """
     times, by = times_by_engine(timeline), BY_ENGINE
     if times is None:
-        times, by = timeline.times, BY_LOADGEN if timeline.first_token_ms is not None else ""
+        times, by = timeline.times, sent_by if timeline.first_token_ms is not None else ""
     columns: dict[str, Iterable[object]] = {"sample": timeline.samples}
     in_ms = (
         *(times.issued_ms, times.first_ms, times.ended_ms),

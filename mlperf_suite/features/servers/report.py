@@ -31,6 +31,8 @@ class ServersReport(FeatureReport):
         return [Line("" if number else "endpoint", line) for number, line in enumerate(lines)]
 
     def next_steps(self, summary: Summary) -> list[str]:
+        if summary.client_bound:
+            return ["--endpoint-clients N, or a client on idle cores: this one limited the run"]
         if summary.run.remote:
             return ["--baseline RUN: did it get slower?"]
         is_embedded = summary.meta.model == "embedded"
