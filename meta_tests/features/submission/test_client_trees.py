@@ -157,16 +157,6 @@ def test_each_session_lies_where_the_round_wants_it(
     assert list(failed_rules(tmp_path / "tree").values()) == [["power_debug"]]
 
 
-def test_a_folder_may_be_one_session_and_a_result_without_one_is_no_power_result(
-    tmp_path: Path, submit: Submit
-) -> None:
-    runs, power = make(tmp_path)
-    status, output = submit(runs, "--power", str(power / "Offline"))
-    assert status == 0, output
-    names = {path.parents[1].name for path in (tmp_path / "tree").rglob("performance/power")}
-    assert names == {"Offline"}
-
-
 def replace_power_run(power: Path) -> None:
     log = power / "Server" / "run_1" / DETAIL
     log.write_text(log.read_text() + "\n")

@@ -75,22 +75,6 @@ def test_a_package_of_complete_points_stands(built: Built, model: str, dedicated
     assert [v.line for v in group.verdicts if v.status == "failed"] == []
 
 
-def test_what_can_be_computed_is(built: Built) -> None:
-    root = built("llama3_1-8b", False)
-    names = {16: "low_latency", 24: "low_concurrency", 64: "med_concurrency"}
-    names |= dict.fromkeys((128, 256, 512, 1024), "high_concurrency")
-    assert {c: point_of(root, c)["region"] for c in names} == names
-    highest = point_of(root, 1024)
-    assert (highest["offline"], highest["seed_set"]) == ("elected", "A")
-    assert highest["dataset_type"] == "Accuracy + Performance"
-    assert point_of(root, 512)["dataset_type"] == "Performance"
-    # A dedicated Offline run is in no region.
-    root = built("llama3_1-8b", True)
-    point = point_of(root, SERIES_MODELS["llama3_1-8b"].samples)
-    assert (point["offline"], point["region"]) == ("dedicated", "submitters_choice")
-    assert point_of(root, 1024)["offline"] == "none"
-
-
 def test_a_point_may_have_members_of_its_own(tmp_path: Path) -> None:
     write_curve(tmp_path)
     of_point = (
@@ -283,14 +267,3 @@ def test_the_steady_state_and_the_warm_up_are_computed_from_events(
     shutil.rmtree(tmp_path / "out")
     assert build(tmp_path) == 2
     assert "package_distributions: found r128: issued" in capsys.readouterr().err
-
-
-def test_a_curve_that_would_not_stand_is_refused(tmp_path: Path, capsys: Capture) -> None:
-    curve = write_curve(tmp_path)
-    write_facts(tmp_path)
-    (curve / "c24").rename(tmp_path / "elsewhere")
-    assert build(tmp_path) == 2
-    error = capsys.readouterr().err
-    assert "package_points: found 6 points" in error
-    assert "no point in low" in error
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".out")] == []
