@@ -67,17 +67,6 @@ def test_a_faulty_cell_is_named(
     assert str(caught.value).startswith(f"--dataset {path}: row 2: column {message}")
 
 
-@pytest.mark.parametrize(
-    ("name", "column"),
-    [("mixtral_8x7b", "dataset"), ("mixtral_8x7b", "id"), ("deepseek_r1", "text_input")],
-)
-def test_a_missing_column_is_named(name: str, column: str, tmp_path: Path) -> None:
-    row = {key: value for key, value in ROWS[name].items() if key != column}
-    path = write_parquet(tmp_path / "data.parquet", [row])
-    with pytest.raises(DatasetError, match=f"column '{column}' is missing, the file has"):
-        FORMATS[name].load(str(path))
-
-
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_embedded_data_has_every_kind(name: str) -> None:
     data = FORMATS[name].load("embedded")

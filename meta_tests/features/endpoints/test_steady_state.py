@@ -157,10 +157,3 @@ def test_requests_are_bucketed_by_issue_and_the_warm_up_is_told_apart(
     assert [p.latency for p in passes] == [[80, 80], [80, 80], [80]]
     assert (warmup.issued, warmup.failed) == (2, 1)
     assert warmup.duration_s == pytest.approx(900e-9)
-
-
-def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:
-    path = write_events(tmp_path / "events.jsonl", [])
-    path.write_text("[]\n" + path.read_text())
-    with pytest.raises(ValueError, match=r"events.jsonl: line 1 is not an event"):
-        read_super_passes(path, 5)

@@ -11,16 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlperf_suite.engines.messages import TraceReply
-from mlperf_suite.engines.protocol import (
-    DECODE,
-    FIRST_TOKEN,
-    FRONT_END,
-    LATER_TOKENS,
-    NETWORK,
-    PREFILL,
-    QUEUE,
-    Steps,
-)
+from mlperf_suite.engines.protocol import DECODE, FRONT_END, NETWORK, PREFILL, QUEUE, Steps
 from mlperf_suite.features.replicas.traces import HELD, AnswerTimes, ClockOffsets, merged
 
 PARTS = [FRONT_END, QUEUE, PREFILL, DECODE]
@@ -78,15 +69,6 @@ def test_a_request_s_parts_are_its_replica_s_durations_and_the_rest_is_the_netwo
     assert timestamps.parts == (HELD, NETWORK, QUEUE, PREFILL, DECODE)
     assert (list(timestamps.tags), list(timestamps.preempted)) == ([70], [2])
     assert [column[0] for column in timestamps.times_s] == pytest.approx(ends)
-
-
-def test_an_engine_that_tells_of_no_request_leaves_two_parts() -> None:
-    answers = AnswerTimes()
-    answers.add(1, 10, 1.0, 2.0, 3.0)
-    timestamps = merged({0: (trace(parts=[]), 0.0)}, answers).timestamps
-    assert timestamps is not None
-    assert timestamps.parts == (HELD, FIRST_TOKEN, LATER_TOKENS)
-    assert [column[0] for column in timestamps.times_s] == [1.0, 2.0, 3.0]
 
 
 def test_steps_are_in_order_of_time_and_carry_their_replica_s_number() -> None:

@@ -58,12 +58,6 @@ def test_every_sampling_value_is_sent_so_that_no_server_fills_one_in(kind: str) 
     assert params.get("detokenize", True) is (kind not in ("vllm-generate", "tensorrt-llm"))
 
 
-def test_a_strict_server_is_sent_openais_own_fields_alone() -> None:
-    field_names = {"model", "prompt", "max_tokens", "temperature", "top_p", "seed", "n", "stream"}
-    field_names |= {"frequency_penalty", "presence_penalty", "stream_options"}
-    assert set(body(STRICT_TEXT)) == field_names
-
-
 def test_transformers_is_sent_in_its_generation_config_what_openai_has_no_field_for() -> None:
     """As its own GenerationConfig reads it: nothing is left to the model's but what ends it."""
     from transformers import GenerationConfig

@@ -121,14 +121,6 @@ def test_sglang_is_asked_for_the_choices_by_their_ids_and_for_longer_ones_as_pro
     ] * 2
 
 
-def test_sglangs_likelihoods_are_those_of_the_choices() -> None:
-    reply = next_tokens((-2.0, 10), (-0.5, 11), (-3.0, 12))
-    assert score_of(CHOICES, [reply], 1.5, SGLANG) == Score(OF_CHOICES, 1.5, 3, 2)
-    replies = [input_reply((10, -1.0, 10), (11, -0.5, 11)), input_reply((12, -2.0, 9))]
-    score = score_of(LONGER, replies, 1.0, SGLANG)
-    assert (score.likelihoods, score.tokens) == (OF_LONGER, 3 + 3)
-
-
 UNREADABLE = "no log-probabilities that can be read"
 NONE: list[tuple[str, ScoreRequest, bytes | EngineError, str]] = [
     ("vllm", CHOICES, EngineDiedError("http://a refused the connection"), "refused the connection"),

@@ -82,16 +82,6 @@ def test_a_servers_words_are_kept_as_one_printable_line() -> None:
     assert words_told.isprintable() and len(words_told) < 200
 
 
-def test_the_clients_delay_leaves_out_what_the_network_took() -> None:
-    account = HttpWorkerAccount()
-    account.add(answer_of(sent=10.25, connecting=0.2), 10.0, 10.0)
-    account.add_told(8.5, [8.25, 8.0])
-    figures = account.figures({0: 0.4, 1: 0.1}, 2.0)
-    assert (figures.processes, figures.busy_share) == (2, 0.2)
-    assert (figures.out_ms, figures.back_ms) == (50.0, 500.0)
-    assert HttpWorkerAccount().figures({0: 0.0}, 1.0).out_ms is None
-
-
 def test_a_request_that_waited_for_room_counts_from_loadgens_issue() -> None:
     account = HttpWorkerAccount()
     account.add(answer_of(sent=10.25), 10.0, 10.0)

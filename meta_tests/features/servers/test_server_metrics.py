@@ -29,13 +29,6 @@ OTHERS = {
 }
 
 
-def test_vllms_engines_are_taken_together() -> None:
-    assert figures_in(VLLM.splitlines()) == {
-        **{"running": 8.0, "waiting": 2.0, "kv_share": 0.7, "preemptions": 4.0},
-        **{"looked_up": 1000.0, "hits": 250.0, "drafted": 60.0, "accepted": 45.0},
-    }
-
-
 @pytest.mark.parametrize("kind", OTHERS)
 def test_other_servers_say_it_in_their_words(kind: str) -> None:
     figures = figures_in(OTHERS[kind].splitlines())

@@ -28,7 +28,6 @@ from mlperf_suite.features.endpoints.curve.curve_figures import (
     CurvePoint,
 )
 from mlperf_suite.features.endpoints.official_client_results.series import SERIES_MODELS
-from mlperf_suite.features.submission.official_client_points import read_points
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import Summary
@@ -215,18 +214,6 @@ def test_what_cannot_be_is_one_line(
     assert line in FACTS
     (refusal,) = refusals_of(tmp_path, curve, FACTS.replace(line, instead, 1), capsys)[:1]
     assert words in refusal
-
-
-def test_a_point_has_the_scores_of_the_accuracy_run_beside_it(tmp_path: Path, curve: Path) -> None:
-    name = next(path.name for path in sorted(curve.iterdir()) if (path / "accuracy").is_dir())
-    point, scored = tmp_path / "points" / name, tmp_path / "points" / name / "scored"
-    shutil.copytree(curve / name, point / "report")
-    shutil.copytree(curve / name, scored / "report")
-    shutil.rmtree(point / "report" / "accuracy")
-    (read,), reasons = read_points([tmp_path / "points"])
-    assert (read.folder, reasons) == (point / "report", [])
-    assert read.accuracy_file == scored / "report" / "accuracy" / "accuracy_results.json"
-    assert read.accuracy is not None
 
 
 @pytest.fixture

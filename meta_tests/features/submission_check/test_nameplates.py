@@ -88,18 +88,3 @@ def test_what_takes_long_or_is_no_text_is_one_verdict(content: bytes, tree: Path
 def test_a_part_that_is_named_many_times_is_counted_at_once(with_power: Path) -> None:
     nameplate(with_power).write_text(ALIASES)
     assert broken_rules(with_power, V6_1) == []
-
-
-def test_an_earlier_round_has_no_such_file(tmp_path: Path) -> None:
-    write_submission(tmp_path, LLAMA3_1_8B, V6_0, scenarios=SCENARIOS)
-    nameplate(tmp_path).write_text("[1, 2")
-    assert broken_rules(tmp_path, V6_0) == []
-
-
-def test_a_private_id_decides_nothing(tree: Path) -> None:
-    """The checker generates another where it cannot read one."""
-    private_id = tree / "closed/Someone/results/box/privateid.json"
-    for content in ('{"box": "calm-oak-1a2b"}', "{", "[]", '{"other": 3}'):
-        private_id.write_text(content)
-        assert broken_rules(tree, V6_1) == []
-    private_id.unlink()

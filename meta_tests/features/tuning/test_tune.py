@@ -215,13 +215,6 @@ def test_both_sides_of_a_pair_are_sized_alike(tmp_path: Path, trials: ScriptedTr
     assert set(limits[1:]) == {5.0}, "each lasts a second"
 
 
-def test_runs_that_were_removed_leave_their_numbers(tmp_path: Path, trials: ScriptedTrials) -> None:
-    for name in ("002", "007", "notes"):
-        (tmp_path / "runs" / name).mkdir(parents=True)
-    tuned(tmp_path)
-    assert (tmp_path / "runs" / "008").is_dir()
-
-
 @pytest.mark.parametrize("name", TARGET_NAMES)
 def test_the_probe_judges_only_a_rate_that_is_proportional_to_it(
     tmp_path: Path, monkeypatch: MonkeyPatch, trials: ScriptedTrials, name: str
@@ -274,16 +267,6 @@ def test_after_three_candidates_the_tuning_gives_up(tmp_path: Path, script: Scri
     assert claim.words.endswith("the candidate failed in the pairs: failed score")
     assert len(set(claim.failed)) == 3
     assert len(trials.whole) == 2 * 3
-
-
-def test_a_default_that_fails_in_the_pairs_ends_them(tmp_path: Path, script: Script) -> None:
-    trials = script({None: 100, 16: 160, 32: 140})
-    trials.fail_in_pairs = (None,)
-    claim = tuned(tmp_path)
-    assert claim.words.endswith("the default failed in the pairs: failed score")
-    assert not claim.failed and not (tmp_path / "winner.toml").exists()
-    trials.fail_in_pairs = ()
-    assert tuned(tmp_path).is_better
 
 
 # What goes on after an interruption
