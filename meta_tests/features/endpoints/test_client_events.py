@@ -101,30 +101,6 @@ def answered(folder: Path, *data: object, first: bool = True) -> RunEvents:
     return read(folder, *events)
 
 
-@pytest.mark.parametrize(
-    ("answer", "lengths", "tpot"),
-    [
-        (["TextModelOutput", ["a", " b c", " d"]], [4], [20 / 3]),
-        # Chunks are joined before they are counted.
-        (["TextModelOutput", ["a", "b", "c d"], None, None], [2], [10.0]),
-        (["TextModelOutput", "a b c"], [3], []),
-        (["TextModelOutput", []], [], []),
-        (["ErrorData", "a b"], [], []),
-        ([], [], []),
-        ({"a": 1}, [], []),
-    ],
-)
-def test_answers_are_counted_whole_and_after_their_first_chunk(
-    tmp_path: Path, answer: object, lengths: list[int], tpot: list[float]
-) -> None:
-    events = answered(tmp_path, answer)
-    assert (events.lengths.tolist(), events.tpot.tolist()) == (lengths, tpot)
-    assert events.uncounted == ""
-    # Without a first token there is no TPOT.
-    events = answered(tmp_path, answer, first=False)
-    assert (events.lengths.tolist(), events.tpot.tolist()) == (lengths, [])
-
-
 @pytest.mark.parametrize("rest", [[["think"], None], [None, [{"name": "f"}]]])
 def test_what_takes_the_chat_template_is_not_counted(tmp_path: Path, rest: list[object]) -> None:
     plain, structured = ["TextModelOutput", "a b"], ["TextModelOutput", "a b", *rest]
@@ -158,15 +134,6 @@ def test_drawn_salts_have_no_fault() -> None:
             counted = salted(passes, make, samples, system)
             assert counted.is_salted is True
             assert list(counted.faults) == []
-
-
-def test_prompts_without_a_salt_are_told_where_a_sample_is_sent_twice() -> None:
-    texts = users(300, random.Random(1))
-    prompts = [[*SYSTEM, *text] for text in texts]
-    assert streams(prompts).is_salted is None
-    counted = streams(prompts * 2)
-    assert (counted.is_salted, counted.repeated, list(counted.faults)) == (False, 300, [])
-    assert streams([]).is_salted is None
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import pytest
 
 from mlperf_suite.features.endpoints.official_client_results.result_files import (
     ResultSummary,
-    earlier_scores,
     read_typed,
 )
 
@@ -56,16 +55,3 @@ def test_a_damaged_file_gives_one_line(tmp_path: Path, name: Any) -> None:
     assert problem.startswith("result_summary.json")
     assert problem.isprintable()
     assert len(problem) < 300
-
-
-def test_scores_that_are_none_give_one_line(tmp_path: Path) -> None:
-    scores, problem = earlier_scores(written(tmp_path, {"accuracy_scores": [{"score": "a"}]}))
-    assert scores is None
-    assert problem.startswith("result_summary.json: ") and problem.isprintable()
-
-
-def test_what_is_no_file_gives_one_line(tmp_path: Path) -> None:
-    for path in (tmp_path / "absent", tmp_path, tmp_path / "a\0b"):
-        content, problem = read_typed(path, ResultSummary)
-        assert content is None
-        assert problem.isprintable() or "\0" in path.name

@@ -48,13 +48,6 @@ def test_other_bounds_are_refused(bounds: tuple[int, int]) -> None:
         Regions.of(*bounds)
 
 
-def test_a_region_is_declared_by_its_name() -> None:
-    regions = Regions.of(1024, 16)
-    names = [regions.declared_as(c) for c in (16, 17, 26, 27, 117, 118, 1024, 1025)]
-    low, medium, high = "low_concurrency", "med_concurrency", "high_concurrency"
-    assert names == ["low_latency", low, low, medium, medium, high, high, "margin"]
-
-
 def test_a_set_of_seeds_serves_four_cohorts() -> None:
     cohorts = ["2026-10-C0", "2026-10-C1", "2026-11-C0", "2026-12-C0", "2026-12-C1", "2026-13-C0"]
     served = [SEED_SETS["A"].serves(cohort) for cohort in cohorts]
@@ -95,12 +88,3 @@ def test_one_token_more_is_seen() -> None:
     assert series.total is not None
     assert list(whole_faults(series, 1000)) == []
     assert list(whole_faults(structs.replace(series, total=series.total + 1), 1000)) != []
-
-
-@pytest.mark.parametrize("name", ["50.0", "90.0", "99.0"])
-def test_a_percentile_and_an_estimate_keep_to_their_places(name: str) -> None:
-    series = series_of(LENGTHS)
-    for member in ("percentiles", "early_stopping_percentiles"):
-        values = getattr(series, member)
-        moved = structs.replace(series, **{member: {**values, name: values[name] * 0.8}})
-        assert list(shape_faults(moved, len(LENGTHS))) != []

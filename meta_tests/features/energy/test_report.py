@@ -18,7 +18,6 @@ from mlperf_suite.energy import (
     Meters,
     Recording,
     Series,
-    UnmeteredDevice,
 )
 from mlperf_suite.features.energy.energy_figures import (
     COST,
@@ -163,21 +162,6 @@ def test_a_gpu_that_disappears_leaves_the_gpus_unmeasured_and_the_cpus_measured(
     assert cpus.joules == pytest.approx(500)
     assert energy.measured == (cpus,)
     assert list(curve.watts) == [RAPL_LABEL]
-
-
-def test_what_is_absent_is_told_beside_what_is_there() -> None:
-    absent = UnmeteredDevice("CPU", RAPL_LABEL, "no RAPL")
-    series = read(GPU[0], *[100.0] * 6)
-    recording = Recording((series,), hangs=True)
-    energy, _ = energy_figures(Meters((GPU[0],)), recording, SPAN, 10, {})
-    assert energy.kinds[0].why.endswith("a meter does not answer")
-    series = read(GPU[0], *[100.0] * 14)
-    energy, _ = energy_figures(Meters((GPU[0],), (absent,)), Recording((series,)), SPAN, 0, {})
-    assert [(kind.kind, kind.why) for kind in energy.kinds] == [("CPU", "no RAPL"), ("GPU", "")]
-    # A run without tokens has joules, and none a token.
-    gpus = energy.kinds[1]
-    assert (gpus.joules, gpus.joules_per_token) == (pytest.approx(1000), None)
-    assert gpus.tokens_per_joule == 0.0
 
 
 def test_idle_power_is_what_is_drawn_once_it_has_settled() -> None:

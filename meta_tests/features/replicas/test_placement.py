@@ -56,18 +56,6 @@ def test_replicas_are_placed_on_the_nodes_gpus(
     assert [sum(slot.node == node for slot in slots) for node in nodes] == expected
 
 
-def test_without_gpus_a_node_has_one_replica_with_all_its_cores() -> None:
-    two = [replace(HEAD, id="1", name="x"), replace(HEAD, id="2", name="y")]
-    for placement_request, cores in (
-        (PlacementRequest(), [("x", 8), ("y", 8)]),
-        (PlacementRequest(3), [("x", 4), ("x", 4), ("y", 8)]),
-        (PlacementRequest(cpus=4), [("x", 4), ("x", 4), ("y", 4), ("y", 4)]),
-    ):
-        assert [
-            (slot.node.name, slot.cpus) for slot in place_replicas(two, placement_request)
-        ] == cores
-
-
 @pytest.mark.parametrize(
     ("placement_request", "line"),
     [

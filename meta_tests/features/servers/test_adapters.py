@@ -100,14 +100,6 @@ def test_the_whole_vocabulary_is_asked_for_and_no_seed_where_the_benchmark_sets_
     assert not {"seed", "sampling_seed"} & {*request, *params}
 
 
-@pytest.mark.parametrize("kind", ["vllm", "vllm-generate"])
-def test_answers_that_nobody_waits_for_come_in_few_pieces(kind: str) -> None:
-    alone = Sampling(128, 1, 0.0, 1.0, 1, 42, wants_first=False, retries=0)
-    waited, unwaited = (body(kind, sampling) for sampling in (GREEDY, alone))
-    assert "stream_interval" not in waited.get("sampling_params", waited)
-    assert unwaited.get("sampling_params", unwaited)["stream_interval"] > 1
-
-
 def generated(ids: list[int], count: int, finish: str | None = None) -> dict[str, Any]:
     reason = None if finish is None else {"type": finish, "length": count}
     return {"output_ids": ids, "meta_info": {"completion_tokens": count, "finish_reason": reason}}

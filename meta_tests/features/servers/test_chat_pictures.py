@@ -7,7 +7,6 @@ from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
@@ -135,14 +134,6 @@ def test_an_answer_elsewhere_than_in_content_is_refused(name: str) -> None:
 
     with pytest.raises(EngineError, match=f"answered in `{name}`"), engine(elsewhere):
         pytest.fail("it was taken")
-
-
-def test_the_trial_finds_a_server_that_does_not_stream() -> None:
-    submit = patch.object(
-        EndpointEngine, "submit", autospec=True, side_effect=EndpointEngine.submit
-    )
-    with submit as called, engine():
-        assert called.call_args.kwargs["stream"]
 
 
 def test_a_server_that_returns_text_needs_a_tokenizer_to_count_by() -> None:

@@ -19,8 +19,6 @@ def chunked(*parts: bytes) -> bytes:
 
 
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-
-
 def answer_from(pieces: list[bytes], kind: str) -> tuple[PartialAnswer, Exchange]:
     connection, _, exchange, _ = open_exchange()
     for piece in filter(None, pieces):
@@ -78,16 +76,6 @@ def test_a_connection_that_ends_with_its_answer_is_not_used_again(data: bytes) -
     connection.connection_lost(None)
     assert (exchange.events, exchange.ends) == ([b"{}"], ["ended"])
     assert not free and not connection.usable
-
-
-def test_another_status_is_told_with_the_beginning_of_its_body() -> None:
-    connection, _, exchange, free = open_exchange()
-    body = b"no" * 10_000
-    head = b"HTTP/1.1 503 Busy\r\nContent-Length: %d\r\n\r\n" % len(body)
-    connection.data_received(head + body)
-    ((status, reason),) = exchange.ends
-    assert status == 503 and body.startswith(reason) and len(reason) < 5000
-    assert free == [connection]
 
 
 @pytest.mark.parametrize(

@@ -29,13 +29,11 @@ from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines.framed_socket import frame
 from mlperf_suite.engines.messages import Drop, Failure, Sampling, ServerAnswer, ServerFirstTokens
-from mlperf_suite.features.servers.adapters import ADAPTERS
 from mlperf_suite.features.servers.connection import Connection
 from mlperf_suite.features.servers.http_requests import (
     GenerationRequest,
     HttpWorkerState,
     TextCodec,
-    WaitingRequests,
     _wait_s,
 )
 from mlperf_suite.features.servers.http_worker import HttpWorker
@@ -131,12 +129,6 @@ def test_an_answer_without_an_end_is_given_up() -> None:
     assert isinstance(answer, ServerAnswer) and len(ids_of(answer)) == 21
 
 
-def test_who_speaks_is_nothing_of_an_answer() -> None:
-    role = piece(delta={"role": "assistant", "content": ""}, message={"role": "assistant"})
-    *_, answer = messages_of("vllm", role, piece(token_ids=[5], finish_reason="stop"))
-    assert isinstance(answer, ServerAnswer)
-
-
 def test_content_that_is_no_stream_is_named() -> None:
     for headers, name in (({b"content-type": b"text/html"}, "text/html"), ({}, "no content type")):
         shared, messages = shared_of("vllm")
@@ -189,32 +181,7 @@ def test_an_answer_in_one_piece_has_no_first_token_to_time(
         assert [type(message) for message in messages] == kinds
 
 
-@pytest.mark.parametrize("form", ADAPTERS)
-def test_a_request_has_its_own_prompt_and_salt_and_its_run_s_sampling(form: str) -> None:
-    shared, _ = shared_of(form)
-    salts = set()
-    prompts: list[Any] = [[1, 2], [3]] if ADAPTERS[form].token_ids else ["\0prompt", "\0salt"]
-    for sampling, prompt in product((STREAMED, WHOLE, STREAMED), prompts):
-        body = json.loads(shared.body(prompt, sampling))
-        salt = body.get("cache_salt") or body.get("extra_key") or ""
-        own_body = ADAPTERS[form].body(prompt, sampling, "m", salt)
-        assert body == json.loads(msgspec.json.encode(own_body))
-        salts.add(salt)
-    assert (len(salts) == 6 and {len(salt) for salt in salts} == {16}) or salts == {""}
-
-
 # A first token that never comes
-
-
-def forgotten(queue: WaitingRequests, sent_s: float, now: float) -> bool:
-    return queue.has_forgotten(sent_s, now - sent_s, SILENCE_S)
-
-
-def test_short_prompts_may_be_taken_before_a_long_one_that_came_first() -> None:
-    queue = WaitingRequests()
-    for number in range(1, 200):
-        assert not forgotten(queue, 0.0, 2.0 * number)
-        queue.came(0.001 * number, 2.0 * number)
 
 
 def unstreamed(began: float) -> tuple[HttpWorkerState, list[Any], GenerationRequest]:

@@ -85,6 +85,29 @@ def rows(mode: Mode, wrong: str = "", status: str = "failed") -> list[Mapping[st
 
 
 @pytest.mark.parametrize(
+    ("mode", "notice", "said"),
+    [
+        ("test07", "", "Accuracy score: 71.2|Accuracy threshold: 60.698|Accuracy check pass: True"),
+        (
+            "test09",
+            "a replay",
+            "Mean output tokens: 1278.00|Min threshold: 1150.38|Max threshold: 1406.02|"
+            "Length check pass: True",
+        ),
+    ],
+)
+def test_the_texts_of_audits_say_score_or_length_their_limits_and_the_verdict(
+    mode: Mode, notice: str, said: str
+) -> None:
+    audit = GPT_OSS_120B.audit(mode)
+    assert audit is not None
+    output = verified_text(audit, rows(mode), {"exact_match": 71.2}, notice)
+    title, *lines = output.splitlines()
+    assert title == f"{mode.upper()} Verification Summary"
+    assert lines == [*said.split("|"), "TEST PASS", *([notice] if notice else [])]
+
+
+@pytest.mark.parametrize(
     ("mode", "rule", "status"),
     [
         ("test07", "test07_score", "not judged"),

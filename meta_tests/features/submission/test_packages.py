@@ -1,6 +1,5 @@
 """Packages of MLPerf Endpoints, built of the client's files and submission.toml."""
 
-import json
 import re
 import shutil
 from collections.abc import Callable
@@ -72,23 +71,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 def test_a_package_of_complete_points_stands(built: Built, model: str, dedicated: bool) -> None:
     (group,) = judge_folder(built(model, dedicated) / "out" / "Someone" / "box-2026")
     assert [v.line for v in group.verdicts if v.status == "failed"] == []
-
-
-def test_a_point_may_have_members_of_its_own(tmp_path: Path) -> None:
-    write_curve(tmp_path)
-    of_point = (
-        "[point.64]\ntensor_parallel = 2\ndata_parallel = 4\n"
-        "link_to_model_transformation = 'https://example.org/how'\n"
-    )
-    (tmp_path / "submission.toml").write_text(FACTS + of_point)
-    assert build(tmp_path) == 0
-    (path,) = (tmp_path / "out").glob("*/*/results/*/*/r64/system_desc.json")
-    description = json.loads(path.read_text())
-    assert (description["tensor_parallel"], description["data_parallel"]) == (2, 4)
-    assert "link_to_model_transformation" not in description
-    point = point_of(tmp_path, 64)
-    assert point["link_to_model_transformation"] == "https://example.org/how"
-    assert "tensor_parallel" not in point
 
 
 def test_accuracy_may_have_a_run_of_its_own(tmp_path: Path, capsys: Capture) -> None:

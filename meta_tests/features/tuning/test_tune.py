@@ -269,6 +269,16 @@ def test_after_three_candidates_the_tuning_gives_up(tmp_path: Path, script: Scri
     assert len(trials.whole) == 2 * 3
 
 
+def test_a_default_that_fails_in_the_pairs_ends_them(tmp_path: Path, script: Script) -> None:
+    trials = script({None: 100, 16: 160, 32: 140})
+    trials.fail_in_pairs = (None,)
+    claim = tuned(tmp_path)
+    assert claim.words.endswith("the default failed in the pairs: failed score")
+    assert not claim.failed and not (tmp_path / "winner.toml").exists()
+    trials.fail_in_pairs = ()
+    assert tuned(tmp_path).is_better
+
+
 # What goes on after an interruption
 
 
