@@ -4,7 +4,6 @@ import json
 import wave
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,10 @@ import pytest
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.datasets.media import MediaPrompt, Sound
 from mlperf_suite.datasets.samples import Sample, Samples
-from mlperf_suite.engines.protocol import MODEL_CHANGES
-from mlperf_suite.engines.vllm_arguments import _model_changes
 from mlperf_suite.errors import DatasetError, UsageError
 from mlperf_suite.features.multimodal.product_prompts import ProductPrompt
 from mlperf_suite.features.multimodal.qwen3_vl import QWEN3_VL, HierarchicalF1Scorer
 from mlperf_suite.features.multimodal.whisper import RATE_HZ, TokensBesideMedia, load_speech
-from mlperf_suite.rules.facts import find_deviations
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings
 
@@ -55,22 +51,6 @@ def test_an_engine_that_is_not_given_the_media_is_refused(
     with pytest.raises(UsageError, match=f"--{option}: {row.id}'s prompts carry {row.smoke.media}"):
         Inputs(settings, [row])._check_media(row)
     Inputs(resolve_settings({"benchmark": [row.id]}, {}), [row])._check_media(row)
-
-
-@pytest.mark.parametrize("name", ["mm_processor_kwargs", "media_io_kwargs"])
-def test_arguments_that_change_a_pictures_tokens_depart_by_name(name: str) -> None:
-    assert QWEN3_VL.workload is not None
-    unchanged: dict[str, Any] = {"mm_processor_kwargs": None, "media_io_kwargs": {}}
-
-    def changes(**values: Any) -> dict[str, str]:
-        media = SimpleNamespace(**(unchanged | values))
-        model = SimpleNamespace(model="a", hf_config_path=None, multimodal_config=media)
-        return _model_changes(SimpleNamespace(model_config=model))
-
-    assert changes() == {}
-    assert changes(**{name: {"max_pixels": 1}}) == {MODEL_CHANGES: name}
-    deviations = find_deviations(QWEN3_VL.workload, 2048, changes(**{name: {"max_pixels": 1}}))
-    assert deviations == (f"a model that is changed by {name}",)
 
 
 # LibriSpeech's repacked clips: manifest, WAV files, and prompts that carry the sound

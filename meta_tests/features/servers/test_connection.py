@@ -19,6 +19,8 @@ def chunked(*parts: bytes) -> bytes:
 
 
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+
+
 def answer_from(pieces: list[bytes], kind: str) -> tuple[PartialAnswer, Exchange]:
     connection, _, exchange, _ = open_exchange()
     for piece in filter(None, pieces):

@@ -12,24 +12,10 @@ from mlperf_suite.features.mmlu.report import mmlu_sections
 from mlperf_suite.loadgen.timeline import EngineLoad
 from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.reports.run_report import remote_note
-from mlperf_suite.reports.writing import index_html, index_markdown
-from mlperf_suite.results.run_folder import read_entries, trends_of, write_json
-from mlperf_suite.results.schema import (
-    CLIENT_BOUND,
-    Config,
-    EngineFacts,
-    Meta,
-    PerformanceFigures,
-    Run,
-    Summary,
-)
-from mlperf_suite.rules.verdict import Verdict
+from mlperf_suite.results.schema import Config, EngineFacts, Meta, PerformanceFigures, Run, Summary
 
 META = Meta(benchmark="llama3.1-8b", scenario="Server", model="m", status="complete", label="smoke")
 FIGURES = PerformanceFigures(tokens_per_sec=840.0, duration_s=10.0)
-BOUND = (Verdict("client_bound", "failed", "99% of a core", "below 90% of a core"),)
-
-
 def summary_of(*modes: str, remote: RemoteRun | None = None) -> Summary:
     runs = dict.fromkeys(modes, remote or remote_run(cached=None))
     return Summary(meta=META, system={"cpu": "a cpu"}, run=Run(performance=FIGURES, remote=runs))
@@ -77,39 +63,6 @@ def test_the_terminal_tells_the_performance_runs_servers_and_client() -> None:
     assert "client processes: 2, the busiest at 30% of a core; p99 delay: send 0.20 ms" in words
     assert "the server's hardware is not known" in words
     assert words.count("http://one:8000 turned requests away 1,200 times: the wait counts in") == 1
-
-
-def test_a_client_bound_run_is_marked_everywhere(tmp_path: Path) -> None:
-    label = f"{CLIENT_BOUND}; smoke"
-    meta = Meta(status="invalid", benchmark="b", scenario="Server", label=label)
-    summary = Summary(meta=meta, run=summary_of("performance").run, verdicts=BOUND)
-    assert summary.client_bound
-    for text in (*reports_of(summary), terminal_text(summary)):
-        assert CLIENT_BOUND in text
-    assert (
-        f"**1 rule failed:** client\\_bound\n\n**{CLIENT_BOUND}; smoke:**" in reports_of(summary)[0]
-    )
-    write_json_of(tmp_path / "20261120-065625-b-server", summary)
-    entries = read_entries(tmp_path)
-    assert CLIENT_BOUND in index_markdown(entries)
-    assert CLIENT_BOUND in index_html(entries, trends_of(entries))
-
-
-def write_json_of(folder: Path, summary: Summary) -> Path:
-    folder.mkdir()
-    write_json(folder / "summary.json", summary.as_json())
-    return folder
-
-
-def test_runs_of_servers_elsewhere_are_no_trend_of_the_machine_that_the_client_ran_on(
-    tmp_path: Path,
-) -> None:
-    for second, modes in enumerate(((), (), ("performance",), ("performance",))):
-        write_json_of(tmp_path / f"2026112{second}-065625-llama3.1-8b-server", summary_of(*modes))
-    assert {trend.system for trend in trends_of(read_entries(tmp_path))} == {
-        "a cpu, ? cores",
-        "http://one:8000, http://two:8000",
-    }
 
 
 def test_mmlus_report_says_whose_hardware_is_described(tmp_path: Path) -> None:
