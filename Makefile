@@ -8,7 +8,7 @@ OF_REAL_ENGINES = mmlu multimodal real_engines replay replicas vllm_builds whole
 OF_A_MINUTE = aggregate datasets energy estimates hostile_runs log_consistency model_identity scorers searches $(addsuffix .py,\
   caching_audit/test_prompts_of_the_mix chats/test_any_stream chats/test_hostile_schemas \
   $(addprefix code_grading/test_,any_answer official_pattern) damaged_logs/test_each_key \
-  $(addprefix loadgen/test_,any_log long_logs) multimodal/test_any_answers replicas/test_any_placement \
+  $(addprefix loadgen/test_,any_log long_logs) multimodal/test_any_answers $(addprefix replicas/test_any_,placement traces) \
   servers/test_any_cuts $(addprefix submission_check/test_,accuracy_texts any_damage nameplates))
 MUTANTS_DATA = MUTANTS_COVERAGE=$(CURDIR)/.evidence/coverage
 # Set by many images: without Python's caches each session compiles the suite again, half a second.

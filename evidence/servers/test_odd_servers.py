@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer
 
 from meta_tests.engines.recording import RecordingListener
+from meta_tests.features.servers.http_requests import text_codec
 from meta_tests.servers.options import StandIn
 from meta_tests.servers.shared_stand_ins import shared_stand_ins
 from meta_tests.servers.stand_in_server import RunningStandIn, engine_on, stand_in_server
@@ -21,6 +23,8 @@ from mlperf_suite.errors import RunError
 from mlperf_suite.features.servers.engine import EndpointEngine
 from mlperf_suite.loadgen.load_plan import Shortened, plan_run
 from mlperf_suite.loadgen.runner import run_loadgen
+from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.settings import resolve_settings
 
 SAMPLES = 20
 ANSWER = 12
@@ -99,3 +103,12 @@ def test_one_answer_that_is_lost_is_seen_while_others_go_on() -> None:
     ((_, error),) = listener.errors.items()
     assert f"sent nothing for {SILENCE_S:.0f} s in the middle of an answer" in str(error)
     assert len(listener.answers) > 20
+
+
+def test_a_prompts_text_is_the_same_tokens_again() -> None:
+    settings = resolve_settings({}, {})
+    prompts = Inputs(settings, [LLAMA3_1_8B]).prompts(LLAMA3_1_8B)
+    tokenizer = Tokenizer.from_file(str(embedded_model_dir() / "tokenizer.json"))
+    assert len(prompts) > 10
+    for prompt in prompts:
+        assert tokenizer.encode(text_codec().prompt(list(prompt))).ids == prompt

@@ -1,10 +1,6 @@
 """HTTP as servers speak it, in pieces of any size, and what is none of it."""
 
-from itertools import pairwise
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from meta_tests.features.servers.wire import REQUESTS, Exchange, open_exchange, sent_by
 from mlperf_suite.features.servers import connection as http
@@ -103,14 +99,3 @@ def test_what_no_server_should_send_ends_the_exchange_and_the_connection(
     ((reason, any_data),) = exchange.ends
     assert reason.startswith(why) and any_data
     assert wire.aborted and not free and not connection.usable
-
-
-@given(st.binary(max_size=300), st.lists(st.integers(1, 300), max_size=5))
-def test_no_bytes_make_it_raise_or_end_twice(data: bytes, cuts: list[int]) -> None:
-    connection, _, exchange, _ = open_exchange()
-    edges = sorted({0, *(cut for cut in cuts if cut < len(data)), len(data)})
-    for start, stop in pairwise(edges):
-        if start < stop:
-            connection.data_received(data[start:stop])
-    connection.connection_lost(None)
-    assert len(exchange.ends) == 1

@@ -21,12 +21,9 @@ from meta_tests.features.servers.http_requests import (
     WORKER_CONFIG,
     piece,
     shared_of,
-    text_codec,
     under_way,
 )
 from meta_tests.features.servers.wire import Wire, sent_by
-from mlperf_suite.assets import embedded_model_dir
-from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines.framed_socket import frame
 from mlperf_suite.engines.messages import Drop, Failure, Sampling, ServerAnswer, ServerFirstTokens
 from mlperf_suite.features.servers.connection import Connection
@@ -37,8 +34,6 @@ from mlperf_suite.features.servers.http_requests import (
     _wait_s,
 )
 from mlperf_suite.features.servers.http_worker import HttpWorker
-from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.settings import resolve_settings
 
 
 def ids_of(answer: ServerAnswer) -> list[int]:
@@ -377,15 +372,6 @@ def test_a_request_that_cannot_be_made_is_the_fault_of_no_server() -> None:
 
 
 # Text in place of tokens
-
-
-def test_a_prompts_text_is_the_same_tokens_again() -> None:
-    settings = resolve_settings({}, {})
-    prompts = Inputs(settings, [LLAMA3_1_8B]).prompts(LLAMA3_1_8B)
-    tokenizer = Tokenizer.from_file(str(embedded_model_dir() / "tokenizer.json"))
-    assert len(prompts) > 10
-    for prompt in prompts:
-        assert tokenizer.encode(text_codec().prompt(list(prompt))).ids == prompt
 
 
 def test_what_a_server_puts_before_every_text_is_not_sent_twice(tmp_path: Path) -> None:

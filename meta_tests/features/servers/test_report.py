@@ -16,6 +16,8 @@ from mlperf_suite.results.schema import Config, EngineFacts, Meta, PerformanceFi
 
 META = Meta(benchmark="llama3.1-8b", scenario="Server", model="m", status="complete", label="smoke")
 FIGURES = PerformanceFigures(tokens_per_sec=840.0, duration_s=10.0)
+
+
 def summary_of(*modes: str, remote: RemoteRun | None = None) -> Summary:
     runs = dict.fromkeys(modes, remote or remote_run(cached=None))
     return Summary(meta=META, system={"cpu": "a cpu"}, run=Run(performance=FIGURES, remote=runs))
