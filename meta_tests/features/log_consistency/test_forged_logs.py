@@ -7,8 +7,18 @@ from typing import Any
 
 import pytest
 
-from meta_tests.made_runs import MadeRun
-from meta_tests.tampering.rule_breaks import Forgery, both, made, not_passed, times, verdict_on
+from meta_tests.made_runs import MadeRun, line
+from meta_tests.tampering.rule_breaks import (
+    Forgery,
+    asked_for,
+    both,
+    broken_by,
+    made,
+    more_lines,
+    not_passed,
+    times,
+    verdict_on,
+)
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99_9
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B_EDGE
@@ -22,6 +32,28 @@ MORE_QUERIES = (
     " * Run unsuccessful.  * Processed {} queries.  * Would need to run at least {} more queries,"
     "  with the run being successful if every additional  query were under latency."
 )
+
+
+@pytest.mark.parametrize(
+    ("rules", "forge"),
+    [
+        ("queries_issued", asked_for("max_query_count", 1000)),
+        ("queries_issued", asked_for("max_duration_ms", 300_000)),
+        (
+            "queries_issued",
+            both(requested_server_max_async_queries=10, effective_max_async_queries=10),
+        ),
+        ("log_lines", more_lines(line("error_runtime", "x"))),
+        (
+            "ttft_limit validity_agrees percentile_order mean_in_percentiles",
+            times(1.2, *TTFT.places[-3:]),
+        ),
+    ],
+)
+def test_what_no_break_shows_is_seen_by_its_rules_alone(rules: str, forge: Forgery) -> None:
+    assert broken_by(forge) == set(rules.split())
+
+
 SINGLE = LLAMA3_1_8B_EDGE.scenario("SingleStream")
 OF_TOO_FEW = {
     "result_query_count": 63,
