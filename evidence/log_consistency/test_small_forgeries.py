@@ -74,9 +74,6 @@ FORGED: dict[str, dict[str, Forgery]] = {
         "tokens of early stopping": both(early_stopping_tpot_result=" * Run unsuccessful."),
         "the minimum of queries not met": both(result_min_queries_met=False),
         "no query over its latency": both(result_overlatency_query_count=0),
-        "a limit that every query kept": both(
-            requested_server_target_latency_ns=10**13, effective_target_latency_ns=10**13
-        ),
         "words that are not LoadGen's": both(early_stopping_ttft_result=" * Not needed."),
         "the minimum duration not met": both(result_min_duration_met=False),
         "the limits not met": both(result_perf_constraints_met=False),
@@ -105,7 +102,6 @@ FORGED: dict[str, dict[str, Forgery]] = {
     "samples_drawn": {"the same sample in each query": asked_for("performance_issue_same", True)},
     "settings_took": {"asked for one minute": both(requested_min_duration_ms=60_000)},
     "log_lines": {
-        "a count below 0": both(qsl_reported_performance_count=-1),
         "a count that is not a number": both(logger_tls_total_log_cas_fail_count=math.nan),
         "a duration without end": both(get_sut_name_duration_ns=math.inf),
     },

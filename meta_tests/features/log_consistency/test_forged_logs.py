@@ -44,6 +44,11 @@ MORE_QUERIES = (
             both(requested_server_max_async_queries=10, effective_max_async_queries=10),
         ),
         ("log_lines", more_lines(line("error_runtime", "x"))),
+        ("log_lines", both(qsl_reported_performance_count=-1)),
+        (
+            "validity_agrees",
+            both(requested_server_target_latency_ns=10**13, effective_target_latency_ns=10**13),
+        ),
         (
             "ttft_limit validity_agrees percentile_order mean_in_percentiles",
             times(1.2, *TTFT.places[-3:]),
