@@ -35,6 +35,23 @@ def test_how_answers_arrived_stands_in_both_reports() -> None:
             assert ["performance", "84", "1", "4", "1", "4", "0", later, "0", "0"] in rows
 
 
+def test_each_endpoint_and_the_client_stand_in_both_reports() -> None:
+    summary = summary_of("accuracy", "performance")
+    text, page = reports_of(summary)
+    times = ("40.00 ms", "120.2 ms", "900.0 ms", "1,800 ms")
+    for rows in (page_rows(page), markdown_rows(text)):
+        row = ["performance", "http://one:8000", "60", "6,000", "600.00", *times, "0", "0"]
+        assert row in rows
+        # Nothing keeps how long an accuracy run took, and the second server counts no cache.
+        assert ["accuracy", *row[1:4], "not reported", *row[5:]] in rows
+        times_of_two = ("40.00 ms", "120.2 ms", "950.0 ms", "1,900 ms")
+        two = ["performance", "http://two:8000", "24", "2,400", "240.00", *times_of_two]
+        assert [*two, "not reported", "0"] in rows
+        assert ["performance", "2", "30.0", "0.20 ms", "0.30 ms", "64", "0", "3"] in rows
+    assert remote_note("this report") in text
+    assert "The system" not in text and "The system<" not in page
+
+
 @pytest.mark.parametrize("here", [True, False])
 def test_the_machine_of_a_driver_alone_is_not_called_the_system(here: bool) -> None:
     machine = {"host": "b", "here": here, "gpus": 8, "gpu": "H100"}

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from pytest import MonkeyPatch
 
+from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import UsageError
-from mlperf_suite.features.servers.config import EndpointConfig
+from mlperf_suite.features.servers.config import EndpointConfig, parse_endpoint
+from mlperf_suite.features.servers.source import endpoint_config
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.session import engines
 from mlperf_suite.session.engine_source import EngineRequest
@@ -45,6 +47,41 @@ def test_vllm_is_loaded_without_an_endpoint(tmp_path: Path, monkeypatch: MonkeyP
     assert not loaded
     load_engine(inputs_of(settings_of(endpoint=[URL])), request)
     assert [config.log_file for config in loaded] == [request.log_file]
+
+
+def test_an_endpoint_is_reached_as_the_settings_say() -> None:
+    # What was not said is left to the engine.
+    config = endpoint_config(inputs_of(settings_of(endpoint=[URL])))
+    defaults = (config.served_model, config.kind, config.key, config.ca_file, config.clients)
+    assert (*defaults, config.requests) == (None,) * 6
+    assert (config.routing, config.headers, config.silence_s) == ("fewest-tokens", {}, 22.0)
+    words: dict[str, Any] = {
+        **{"server": "sglang", "routing": "round-robin", "ca": __file__, "clients": "3"},
+        **{"requests": "30", "header": ["X-Team=blue"]},
+    }
+    settings = settings_of(
+        {"API_KEY": "sk-secret"},
+        endpoint=[URL, "https://other/v1"],
+        served_model_name="small",
+        engine_silence="7",
+        **{f"endpoint_{name}": value for name, value in words.items()},
+    )
+    assert endpoint_config(inputs_of(settings)) == EndpointConfig(
+        targets=(parse_endpoint(URL), parse_endpoint("https://other")),
+        model=str(embedded_model_dir()),
+        tokenizer=embedded_model_dir(),
+        vocabulary=49152,
+        served_model="small",
+        kind="sglang",
+        routing="round-robin",
+        key="sk-secret",
+        headers={"X-Team": "blue"},
+        ca_file=Path(__file__),
+        clients=3,
+        requests=30,
+        context_needed=8192,
+        silence_s=7.0,
+    )
 
 
 # Before anything is loaded

@@ -162,6 +162,13 @@ def test_the_line_means_the_same_to_a_shell() -> None:
     assert run_variables(settings)["USES_IT"] == "0"
 
 
+def test_a_winners_file_has_its_very_settings(tmp_path: Path) -> None:
+    settings: Settings = {"a": '\U0001f600\x7f\n"', "b": 1e-5, "c": False, "d": -1}
+    (tmp_path / "winner.toml").write_text(space_text({**settings, "e": None}), encoding="utf-8")
+    found = space_of(tmp_path / "winner.toml", {"e": (None, 1, 2)})
+    assert found == {n: (None, v) for n, v in settings.items()}, "the default of e is not searched"
+
+
 # Which figure of a run each target reads, and what a run says of its cost
 
 
