@@ -9,7 +9,7 @@ OF_A_MINUTE = aggregate datasets energy estimates hostile_runs log_consistency m
   caching_audit/test_prompts_of_the_mix chats/test_any_stream chats/test_hostile_schemas \
   $(addprefix code_grading/test_,any_answer official_pattern) damaged_logs/test_each_key \
   $(addprefix loadgen/test_,any_log linear_expressions long_logs) multimodal/test_any_answers \
-  replicas/test_any_placement $(addprefix servers/test_,any_cuts demos) $(addprefix set_up/test_,image set_up wheel) \
+  $(addprefix replicas/test_any_,placement traces) $(addprefix servers/test_,any_cuts demos) $(addprefix set_up/test_,image set_up wheel) \
   $(addprefix submission_check/test_,accuracy_texts any_damage nameplates) vllm_builds/test_vllm_contract \
   $(addprefix whole_sessions/test_,ci_baselines ci_comment ci_files ci_gate own_tests secrets_of_servers smoke_forms))
 MUTANTS_DATA = MUTANTS_COVERAGE=$(CURDIR)/.evidence/coverage

@@ -2,12 +2,14 @@
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from meta_tests.features.code_grading.graders import graded
 from meta_tests.scorers.answers import ANY_TEXT, answer
 from mlperf_suite.features.code_grading.benchmarks.deepseek_r1 import DeepseekR1Scorer
 from mlperf_suite.features.code_grading.benchmarks.gpt_oss_120b import GptOssScorer
 from mlperf_suite.features.code_grading.benchmarks.mixtral_8x7b import MixtralScorer
+from mlperf_suite.features.code_grading.scorers.math_equality import as_in_math, is_equal, plain
 from mlperf_suite.scorers.scorer import Scorer
 
 NEVER = graded(lambda text: False)
@@ -25,3 +27,10 @@ def test_any_text_is_scored(scorer: Scorer, kinds: tuple[str, ...], text: str) -
     assert scores.not_judged == {}
     for score in scores.scores:
         assert score.unit != "%" or 0 <= score.value <= 100
+
+
+@given(st.text(max_size=30) | st.text("0129x\\frac{}sqt()[],.^/-+ $%!", max_size=14))
+def test_forms_of_any_text_are_made(text: str) -> None:
+    as_in_math(text)
+    plain(text)
+    assert is_equal(text, text) is bool(text.strip())

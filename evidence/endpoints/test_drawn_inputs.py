@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import convert
 
 from meta_tests.features.endpoints.made_inputs import (
     SIZE,
@@ -18,6 +22,8 @@ from meta_tests.features.endpoints.made_inputs import (
     sent,
     streams,
 )
+from meta_tests.made_official_client import client_series
+from mlperf_suite.features.endpoints.official_client_results.result_files import Distribution
 from mlperf_suite.features.endpoints.official_client_results.series import (
     MANDATORY,
     MIN_PASSES,
@@ -25,6 +31,7 @@ from mlperf_suite.features.endpoints.official_client_results.series import (
 )
 from mlperf_suite.features.endpoints.official_client_results.steady_state import steady_state
 from mlperf_suite.features.endpoints.official_client_results.super_passes import super_pass_size
+from mlperf_suite.features.endpoints.rules.distribution_checks import shape_faults
 
 BOUNDS = st.tuples(st.integers(33, 200_000), st.integers(1, 32))
 
@@ -118,3 +125,14 @@ def test_a_super_pass_is_whole_passes_that_hold_the_requests_under_way(
     size = super_pass_size(samples, concurrency)
     assert size % samples == 0
     assert size - samples < concurrency <= size
+
+
+def series_of(values: Any) -> Distribution:
+    return convert(client_series(np.asarray(values)), Distribution)
+
+
+@given(st.lists(st.integers(1, 10**13), min_size=2, max_size=300))
+@settings(max_examples=200, deadline=None)
+def test_no_values_are_refused(values: list[int]) -> None:
+    series = series_of(values)
+    assert list(shape_faults(series, len(values))) == []

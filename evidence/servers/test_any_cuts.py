@@ -35,3 +35,14 @@ def test_a_stream_is_the_same_however_it_is_cut(cuts: list[int], end: bytes, spl
     assert [event.replace(b"\n", b" ") for event in exchange.events] == EVENTS
     assert exchange.ends == ["ended"]
     assert free == [connection] and connection.usable and not wire.aborted
+
+
+@given(st.binary(max_size=300), st.lists(st.integers(1, 300), max_size=5))
+def test_no_bytes_make_it_raise_or_end_twice(data: bytes, cuts: list[int]) -> None:
+    connection, _, exchange, _ = open_exchange()
+    edges = sorted({0, *(cut for cut in cuts if cut < len(data)), len(data)})
+    for start, stop in pairwise(edges):
+        if start < stop:
+            connection.data_received(data[start:stop])
+    connection.connection_lost(None)
+    assert len(exchange.ends) == 1

@@ -44,22 +44,6 @@ def test_another_measurement_is_refused_in_a_line_that_names_it(tmp_path: Path, 
     ), lines
 
 
-@pytest.mark.parametrize(
-    ("changes", "word"),
-    [
-        ({"target_qps": 5.0, "settings": {"results_dir": "elsewhere", "mode": "accuracy"}}, "5"),
-        ({"engine_settings": {"max_num_seqs": 64}}, "64"),
-        ({"system": {"cpu": "another cpu", "gpus": ["H200"]}}, "H200"),
-    ],
-)
-def test_what_a_node_may_have_for_itself_is_told(
-    tmp_path: Path, changes: dict[str, Any], word: str
-) -> None:
-    aggregate = aggregated(*make_nodes(tmp_path, A, replace(B, **changes)))
-    notes = " ".join((*aggregate.notes, *aggregate.scenarios[0].notes))
-    assert word in notes and "elsewhere" not in notes
-
-
 NO_PART: dict[str, tuple[dict[str, Any], str]] = {
     "failed": ({"meta": {"status": "failed", "reason": "it died"}}, "status failed: it died"),
     "profiled": ({"meta": {"profiler": "torch"}}, "profiled: not a result, and of no aggregate"),

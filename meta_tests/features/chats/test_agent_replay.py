@@ -12,7 +12,6 @@ from meta_tests.features.chats.recorded_sessions import MODELS, TOOLS, rows, wri
 from meta_tests.reports.outputs import page_rows
 from meta_tests.servers.chat_stand_in import (
     Events,
-    RefusalError,
     call_piece,
     chat_server,
     chat_stand_in,
@@ -133,23 +132,6 @@ def test_a_server_that_is_gone_is_named(tmp_path: Path, capsys: CaptureFixture[s
     assert not out.exists()
     assert commanded(file, "http://127.0.0.1:9", "--turn-timeout", "0") == 2
     assert commanded(file, "http://127.0.0.1:9", "--limit", "0") == 2
-
-
-def test_a_model_that_the_server_refuses_is_named(
-    tmp_path: Path, capsys: CaptureFixture[str]
-) -> None:
-    file, out = written(tmp_path, rows("a", ["ls", "ls"])), tmp_path / "replay.json"
-
-    def answer(body: dict[str, Any]) -> Events:
-        if body["model"] == "m":
-            raise RefusalError(404, "unknown model")
-        return says_ls(body)
-
-    pages = {"/v1/models": lambda: MODELS.replace('"m"', '"other"')}
-    with chat_server(answer, pages) as server:
-        assert commanded(file, server.url, "--out", str(out)) == 2
-    assert "serves other, and refuses --model m: unknown model" in capsys.readouterr().err
-    assert not out.exists()
 
 
 def cached(count: int) -> Events:

@@ -11,7 +11,7 @@ import pytest
 from meta_tests.servers.chat_stand_in import Events, call_piece, chat_stand_in, delta, last, same
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.errors import SuiteError
-from mlperf_suite.features.chats.chat import ChatLimits, ChatRequest, chat_body
+from mlperf_suite.features.chats.chat import ChatLimits, ChatRequest
 from mlperf_suite.features.chats.chat_client import ChatClient, ChatTurn, _PendingTurn
 from mlperf_suite.features.servers.config import parse_endpoint
 from mlperf_suite.features.servers.picture_messages import MAX_MEDIA_BYTES, picture_part
@@ -52,23 +52,6 @@ def test_a_turn_that_takes_too_long_is_ended() -> None:
     assert turn.failure == "did not end its answer within 0.1 s"
 
 
-@pytest.mark.parametrize(
-    "first",
-    [
-        *(delta(**{name: "a"}) for name in ("content", "reasoning", "reasoning_content")),
-        call_piece(0, "", "f"),
-    ],
-    ids=str,
-)
-def test_the_first_token_is_the_first_piece_that_is_not_empty(first: dict[str, Any]) -> None:
-    silent = [delta(role="assistant", content="")] * 5
-    turn = turn_of([*silent, first, *last(tokens=2)], pause_s=0.01)
-    assert turn.failure == "" and turn.ttft_s is not None
-    # asyncio.sleep never returns early.
-    assert 0.05 <= turn.ttft_s <= turn.latency_s
-    assert turn.tpot_s == pytest.approx(turn.latency_s - turn.ttft_s)
-
-
 @pytest.mark.parametrize(("pause_s", "first"), [(0.01, 2), (0.0, 20)])
 def test_what_comes_with_the_first_piece_is_counted(pause_s: float, first: int) -> None:
     """By its share of the text; what a gateway sends at once is one piece."""
@@ -92,15 +75,6 @@ def test_an_error_or_no_reason_to_end_is_no_answer() -> None:
     assert "without a finish_reason" in turn_of([delta(content="a")]).failure
     turn = turn_of([delta(content="a"), {"error": {"message": "out of memory"}}])
     assert turn.failure == "answered with an error: out of memory"
-
-
-def test_a_request_has_messages_tools_and_sampling() -> None:
-    tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
-    body = json.loads(chat_body(ChatRequest(MESSAGES, SAMPLING, tools), "m"))
-    assert (body["messages"], body["tools"]) == (MESSAGES, tools)
-    assert (body["max_tokens"], body["temperature"], body["seed"]) == (16, 0.0, 42)
-    assert body["stream_options"] == {"include_usage": True}
-    assert "tools" not in json.loads(chat_body(ChatRequest(MESSAGES, SAMPLING), "m"))
 
 
 def test_pictures_are_sent_as_they_are_and_none_that_is_too_large() -> None:

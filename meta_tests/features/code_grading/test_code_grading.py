@@ -21,21 +21,6 @@ def two_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(code_grading, "worker_count", lambda _: 2)
 
 
-@pytest.mark.usefixtures("two_workers")
-def test_verdicts_come_in_the_order_of_the_answers() -> None:
-    last_begun = threading.Event()
-
-    def grade(index: int, _stop: threading.Event) -> bool | None:
-        if index == 0:
-            assert last_begun.wait(120)
-        if index == 6:
-            last_begun.set()
-        return None if index == 4 else index % 2 == 0
-
-    grades = grade_each(7, grade, memory_bytes=MEMORY, budget_s=60)
-    assert grades == CodeGrades((True, False, True, False, None, False, True))
-
-
 def test_nothing_is_started_without_answers_or_once_the_time_is_over() -> None:
     assert grade_each(0, lambda index, stop: True, memory_bytes=MEMORY, budget_s=60) == CodeGrades(
         ()

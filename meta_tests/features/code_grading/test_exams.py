@@ -5,12 +5,10 @@ import pytest
 from mlperf_suite.features.code_grading.benchmarks import deepseek_r1
 from mlperf_suite.features.code_grading.scorers.exams import (
     aime_integer,
-    blocks,
     boxed,
     is_choice,
     is_integer,
     letter_after_answer,
-    programs,
 )
 
 
@@ -84,10 +82,3 @@ def test_a_choice_or_an_integer_is_compared_as_one() -> None:
     assert not any([is_choice("E", "E", "D"), is_choice(None, "", "D"), is_choice("A", "", "D")])
     assert is_integer(7, " 007 ")
     assert not is_integer(7, "seven") and not is_integer(None, "7")
-
-
-def test_blocks_of_programs() -> None:
-    text = "```python\na\n``` and ```Python\nb\n``` ```py\nc\n``` ```\nd\n``` ```cpp\ne\n``` ```f"
-    assert programs(text) == ["a"]
-    assert blocks(text) == ["a", "b", "c", "d", "cpp\ne"]
-    assert (programs("```python```"), blocks("```python```")) == ([""], ["python"])

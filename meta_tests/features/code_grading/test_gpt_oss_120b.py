@@ -4,12 +4,7 @@ import pytest
 
 from meta_tests.features.code_grading.graders import graded, no_sandbox
 from meta_tests.scorers.answers import answer
-from mlperf_suite.features.code_grading.benchmarks.gpt_oss_120b import (
-    GptOssScorer,
-    choice,
-    final_message,
-    program,
-)
+from mlperf_suite.features.code_grading.benchmarks.gpt_oss_120b import GptOssScorer, choice, program
 from mlperf_suite.scorers.rouge import OpenOrcaScorer
 from mlperf_suite.scorers.scorer import reads_special_tokens
 
@@ -86,8 +81,3 @@ def test_without_the_programs_there_is_no_exact_match() -> None:
     assert scores.values["gpqa"] == pytest.approx(200 / 3)
     assert "exact_match" not in scores.values
     assert GptOssScorer(no_sandbox).score(ANSWERS[:3]).values["exact_match"] == 66.667
-
-
-def test_the_final_message_ends_with_the_answer_where_it_was_cut() -> None:
-    assert final_message(f"{ANALYSIS}a{FINAL} b\n") == "b"
-    assert final_message(f"{ANALYSIS}a") == f"{ANALYSIS}a"

@@ -11,7 +11,7 @@ from pytest import MonkeyPatch
 from meta_tests.session.scripted_session import inputs
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.errors import DatasetError, UsageError
+from mlperf_suite.errors import UsageError
 from mlperf_suite.features.code_grading.benchmarks.deepseek_r1 import DEEPSEEK_R1
 from mlperf_suite.features.code_grading.benchmarks.gpt_oss_120b import GPT_OSS_120B as GPT_OSS
 from mlperf_suite.features.code_grading.benchmarks.mixtral_8x7b import MIXTRAL_8X7B as MIXTRAL
@@ -36,37 +36,12 @@ def official_gpt_oss(folder: Path, kind: str = "gpqa", answers: bool = True, **c
     return str(folder)
 
 
-def test_each_mode_has_its_own_official_data(tmp_path: Path) -> None:
-    """gpt-oss-120b: three files, of which accuracy's answers may be three times as long."""
-    official_gpt_oss(tmp_path, perf_eval_ref=5, acc_eval_inputs=4, acc_eval_compliance_gpqa=3)
-    run_inputs = inputs(profile="official", benchmark=["gpt-oss-120b"], dataset=str(tmp_path))
-    modes = ("performance", "accuracy", "test07", "test09")
-    assert [len(run_inputs.samples(GPT_OSS, mode).items) for mode in modes] == [5, 4, 3, 5]
-    assert run_inputs.samples(GPT_OSS, "accuracy").items[3].token_ids == (4, 3)
-    longest = [run_inputs.generation(GPT_OSS, mode).max_new_tokens for mode in modes]
-    assert longest == [10_240, 32_768, 10_240, 10_240]
-    for mode in modes:
-        generation = run_inputs.generation(GPT_OSS, mode)
-        assert (generation.temperature, generation.top_p, generation.top_k) == (1.0, 1.0, 0)
-
-
 def test_only_answers_of_code_end_at_the_closing_fence() -> None:
     run_inputs = inputs(benchmark=["mixtral-8x7b"])
     kinds = [sample.kind for sample in run_inputs.samples(MIXTRAL).items]
     stops = run_inputs.stops(MIXTRAL, "performance")
     assert dict(zip(kinds, stops, strict=True)) == {"OpenOrca": "", "GSM8K": "", "MBXP": "\n```\n"}
     assert inputs().stops(LLAMA3_1_8B, "accuracy") == []
-
-
-@pytest.mark.parametrize(("kind", "answers"), [("perf", True), ("gpqa", False)])
-def test_data_that_no_grader_knows_are_refused(tmp_path: Path, kind: str, answers: bool) -> None:
-    """The performance file in the accuracy file's place, or one without the right answers."""
-    data = official_gpt_oss(tmp_path, kind, answers)
-    run_inputs = inputs(profile="official", benchmark=["gpt-oss-120b"], dataset=data)
-    assert len(run_inputs.samples(GPT_OSS).items) == 2
-    for mode in ("accuracy", "test07"):
-        with pytest.raises(DatasetError):
-            run_inputs.samples(GPT_OSS, mode)
 
 
 def test_an_official_accuracy_run_asks_for_the_problems_of_its_programs() -> None:
@@ -90,19 +65,6 @@ def test_what_a_grader_lacks_is_said_before_a_run(monkeypatch: MonkeyPatch) -> N
     performance = [RunKey(key.benchmark, "Offline", "performance") for key in offline]
     assert run_inputs.not_judged(performance) == []
     assert inputs().not_judged([RunKey(LLAMA3_1_8B.id, "Offline", "accuracy")]) == []
-
-
-def test_what_was_read_of_data_that_a_mode_has_for_itself_is_recorded() -> None:
-    run_inputs = inputs(benchmark=[GPT_OSS.id])
-    whole = run_inputs.data_json(GPT_OSS)
-    assert whole.keys() == {"name", "samples", "sha256"}
-    sha256 = run_inputs.samples(GPT_OSS, "accuracy").sha256
-    parts = {"accuracy": {"name": "embedded", "samples": 7, "sha256": sha256}}
-    assert run_inputs.data_json(GPT_OSS) == {**whole, "parts": parts}
-    # Data that every mode shares have no parts.
-    run_inputs = inputs()
-    run_inputs.samples(LLAMA3_1_8B, "accuracy")
-    assert "parts" not in run_inputs.data_json(LLAMA3_1_8B)
 
 
 def test_an_audits_data_are_known_by_their_own_size(tmp_path: Path) -> None:

@@ -10,9 +10,7 @@ from mlperf_suite.features.code_grading.scorers.mbxp import (
     LANGUAGES,
     Mbxp,
     _Language,
-    language_of,
     missing_languages,
-    program_of,
 )
 from mlperf_suite.scorers.scorer import Answer
 
@@ -26,18 +24,6 @@ def answer(language: str, text: str) -> Answer:
 
 def python(*body: str) -> Answer:
     return answer("python", "\n    ".join(["def add(a, b):", *body]) + "\n")
-
-
-def test_a_program_is_the_answer_to_the_end_of_its_block_and_the_tests() -> None:
-    text = "\n  int a\\_b;\n```\nThis adds.\n```"
-    assert program_of(answer("cpp", text)) == "\n  int a_b;\n" + TESTS["cpp"]
-    # A block that begins the answer leaves no program.
-    assert program_of(answer("ruby", "```ruby\n1\n```")) == TESTS["ruby"]
-    # A Python program loses its indent and calls its check, whose name may have underscores.
-    assert program_of(answer("python", "\n  x = 1```")) == f"x = 1\n{CHECK}\ncheck(add)"
-    add_two = answer_of("", "T", id_="python_add_two")
-    assert program_of(add_two).endswith("\ncheck(add_two)")
-    assert language_of(add_two.sample) == "python"
 
 
 PYTHON: dict[str, tuple[Answer, bool | None]] = {

@@ -17,7 +17,6 @@ from mlperf_suite.features.chats.bash_calls import InlineScorer
 from mlperf_suite.features.chats.chat_client import ChatClient, ChatEndpoint
 from mlperf_suite.features.endpoints.curve.agent_points import (
     ConversationPoints,
-    Trajectories,
     agent_point,
     saltable,
     sampling_of,
@@ -77,24 +76,6 @@ def test_a_point_of_conversations_has_its_interactivity_and_turns(tmp_path: Path
     assert (body["top_k"], body["presence_penalty"], body["max_tokens"]) == (20, 1.5, 5)
     assert body["chat_template_kwargs"] == {"preserve_thinking": True} and "seed" not in body
     assert SALT.fullmatch(body["messages"][0]["content"])[2] == "Help."  # type: ignore[index]
-
-
-def test_salts_are_a_passs_and_a_conversations(tmp_path: Path) -> None:
-    sessions = read_sessions(written(tmp_path, rows("a", ["ls", "ls"]) + rows("b", ["ls"])))
-
-    def salts_of(trajectories: Trajectories) -> list[list[tuple[str, str]]]:
-        found = []
-        for _ in range(4):
-            _, turns, _ = trajectories.next()
-            texts = [messages[0]["content"] for _, messages in turns]
-            found.append([(m[1], m[3]) for text in texts if (m := SALT.fullmatch(text))])
-        return found
-
-    first, second, third, _ = salts_of(Trajectories(sessions))
-    assert len(set(first)) == 1 and len(first) == 2
-    assert first[0][0] == second[0][0] != third[0][0]
-    assert first[0][1] not in (second[0][1], third[0][1])
-    assert salts_of(Trajectories(sessions))[0] != first
 
 
 def test_interactivity_is_the_tokens_of_turns_by_their_time() -> None:

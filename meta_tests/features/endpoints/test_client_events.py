@@ -40,25 +40,6 @@ def read(folder: Path, *events: Event, tokens: bool = True) -> RunEvents:
     return counted
 
 
-def test_requests_between_start_and_stop_count_though_they_end_later(tmp_path: Path) -> None:
-    counted = read(
-        tmp_path,
-        (1, "sample.issued", "before"),
-        START,
-        (12, "sample.issued", "a"),
-        (15, "sample.complete", "before"),
-        (20, "sample.recv_first", "a"),
-        STOP,
-        (91, "sample.issued", "after"),
-        (95, "sample.complete", "after"),
-        (99, "sample.complete", "a"),
-    )
-    assert (counted.issued, counted.completed) == (1, 1)
-    assert counted.ttft.tolist() == [8]
-    assert counted.latency.tolist() == [87]
-    assert (counted.duration_ns, counted.window_ns) == (89, 87)
-
-
 def test_the_window_ends_with_the_request_that_was_issued_last(tmp_path: Path) -> None:
     of_a = (11, "sample.issued", "a"), (80, "sample.complete", "a")
     of_b = (12, "sample.issued", "b"), (50, "sample.complete", "b")
@@ -66,23 +47,6 @@ def test_the_window_ends_with_the_request_that_was_issued_last(tmp_path: Path) -
     counted = read(tmp_path, START, of_a[0], of_b[0], never_ends, of_b[1], of_a[1])
     assert (counted.duration_ns, counted.window_ns) == (70, 39)
     assert (counted.issued, counted.completed) == (3, 2)
-
-
-def test_a_request_that_is_issued_again_counts_from_then_on(tmp_path: Path) -> None:
-    counted = read(
-        tmp_path,
-        START,
-        (11, "sample.issued", "a"),
-        (20, "sample.recv_first", "a"),
-        (30, "sample.issued", "a"),
-        (40, "sample.recv_first", "a"),
-        (50, "sample.complete", "a"),
-        (60, "sample.complete", "a"),
-    )
-    assert (counted.issued, counted.completed) == (2, 1)
-    assert counted.ttft.tolist() == [9, 10]
-    assert counted.latency.tolist() == [20]
-    assert counted.window_ns == 39
 
 
 def test_each_start_of_tracking_is_a_block_of_its_own(tmp_path: Path) -> None:
@@ -137,30 +101,6 @@ def answered(folder: Path, *data: object, first: bool = True) -> RunEvents:
     return read(folder, *events)
 
 
-@pytest.mark.parametrize(
-    ("answer", "lengths", "tpot"),
-    [
-        (["TextModelOutput", ["a", " b c", " d"]], [4], [20 / 3]),
-        # Chunks are joined before they are counted.
-        (["TextModelOutput", ["a", "b", "c d"], None, None], [2], [10.0]),
-        (["TextModelOutput", "a b c"], [3], []),
-        (["TextModelOutput", []], [], []),
-        (["ErrorData", "a b"], [], []),
-        ([], [], []),
-        ({"a": 1}, [], []),
-    ],
-)
-def test_answers_are_counted_whole_and_after_their_first_chunk(
-    tmp_path: Path, answer: object, lengths: list[int], tpot: list[float]
-) -> None:
-    events = answered(tmp_path, answer)
-    assert (events.lengths.tolist(), events.tpot.tolist()) == (lengths, tpot)
-    assert events.uncounted == ""
-    # Without a first token there is no TPOT.
-    events = answered(tmp_path, answer, first=False)
-    assert (events.lengths.tolist(), events.tpot.tolist()) == (lengths, [])
-
-
 @pytest.mark.parametrize("rest", [[["think"], None], [None, [{"name": "f"}]]])
 def test_what_takes_the_chat_template_is_not_counted(tmp_path: Path, rest: list[object]) -> None:
     plain, structured = ["TextModelOutput", "a b"], ["TextModelOutput", "a b", *rest]
@@ -171,19 +111,6 @@ def sent(folder: Path, *data: object, tokens: bool = True) -> RunEvents:
     """A run of one request for each prompt, none of which was answered."""
     issued = [(11, "sample.issued", f"{n}", prompt) for n, prompt in enumerate(data)]
     return read(folder, START, *issued, tokens=tokens)
-
-
-def test_prompts_are_counted_by_their_token_ids_or_their_text(tmp_path: Path) -> None:
-    ids, text = ["PromptData", None, [7] * 9], ["PromptData", "a b c"]
-    both = [["PromptData", "a b c", [7] * 9], text, ["PromptData", None, []]]
-    events = sent(tmp_path, *both, ["PromptData"], ["PromptData", ""], None, 1)
-    assert (events.inputs.tolist(), events.uncounted_inputs) == ([0, 3, 9], "")
-    messages = ["PromptData", None, None, [{"role": "user", "content": "a"}]]
-    assert "chat template" in sent(tmp_path, text, messages).uncounted_inputs
-    # Those of token ids need no tokenizer.
-    events = sent(tmp_path, ids, ids, tokens=False)
-    assert (events.inputs.tolist(), events.uncounted_inputs) == ([9, 9], "")
-    assert "tokenizer" in sent(tmp_path, ids, text, ids, tokens=False).uncounted_inputs
 
 
 def test_more_texts_than_are_counted_at_once(
@@ -207,27 +134,6 @@ def test_drawn_salts_have_no_fault() -> None:
             counted = salted(passes, make, samples, system)
             assert counted.is_salted is True
             assert list(counted.faults) == []
-
-
-def test_prompts_without_a_salt_are_told_where_a_sample_is_sent_twice() -> None:
-    texts = users(300, random.Random(1))
-    prompts = [[*SYSTEM, *text] for text in texts]
-    assert streams(prompts).is_salted is None
-    counted = streams(prompts * 2)
-    assert (counted.is_salted, counted.repeated, list(counted.faults)) == (False, 300, [])
-    assert streams([]).is_salted is None
-
-
-def test_samples_that_end_alike_have_no_salt() -> None:
-    """Problems of LiveCodeBench end with half a hundred tokens on the form of the answer."""
-    draw = random.Random(5)
-    texts = [[*SYSTEM, *(draw.randrange(1000, 9000) for _ in range(200))] for _ in range(30)]
-    prompts = [[*text, *range(50)] for text in texts]
-    assert streams(prompts).is_salted is None
-    assert streams([*prompts, *prompts[:3]]).is_salted is False
-    drawn = [[*SYSTEM, *hexadecimal(draw), *prompt] for prompt in prompts * 3]
-    assert streams(drawn).is_salted is True
-    assert list(streams(drawn).faults) == []
 
 
 @pytest.mark.parametrize(

@@ -104,20 +104,6 @@ def test_without_noise_nothing_is_told() -> None:
     assert StepCurve(made_curve(blocks=1).measured).intervals(0) is None
 
 
-def test_two_blocks_are_enough_to_tell_the_noise() -> None:
-    curve = StepCurve(made_curve(0.01, blocks=2).measured)
-    assert curve.has_noise and np.ptp(curve.users[:, 0]) > 0
-
-
-def test_only_concurrencies_that_both_measured_are_compared() -> None:
-    """With more points a step function is higher, whatever the system."""
-    curve = made_curve(0.01)
-    fewer = replace(curve, points=curve.points[::2])
-    pair = common_points(curve, fewer)
-    assert [p.concurrency for p in pair.first.points] == [1, 16, 64, 256]
-    assert pair.log_change()[0] == 0
-
-
 def test_the_knee_is_the_point_farthest_above_the_chord() -> None:
     knee = StepCurve(made_curve(0.01).measured).knee()
     assert knee is not None and knee.point.concurrency == 64

@@ -1,7 +1,6 @@
 """Which concurrencies a curve measures, and what is computed of one."""
 
 import math
-from array import array
 from types import SimpleNamespace
 from typing import Any
 
@@ -77,27 +76,9 @@ def test_figures_of_a_steady_server() -> None:
     assert mean == pytest.approx(point.system_tps)
 
 
-def test_tokens_after_the_window_do_not_count() -> None:
-    # Of each answer the first token after 1 s, then one a second.
-    times = LoopTimes(issuing_s=15.0)
-    for begin in (0.0, 11.0):
-        times.issued_s.append(begin)
-        times.first_s.append(begin + 1)
-        times.ended_s.append(begin + 11)
-        times.tokens.append(11)
-    point = figures(times, 1)
-    assert (point.output_tokens, point.duration_s, point.completed) == (11 + 4, 15.0, 2)
-
-
 def test_a_window_without_an_answer_for_each_user_is_the_whole_run() -> None:
     point = figures(steady(4, 1, 6.0), 4)
     assert (point.output_tokens, point.duration_s) == (44, 10.0)
-
-
-def test_an_answer_of_one_token_has_no_tpot() -> None:
-    times = LoopTimes(array("d", [0.0]), array("d", [1.0]), array("d", [1.0]), array("q", [1]), 2.0)
-    point = figures(times, 1)
-    assert (point.tpot_p90_ms, point.tps_per_user, point.output_tokens) == (None, 0.0, 1)
 
 
 def queue(growth_s: float) -> LoopTimes:

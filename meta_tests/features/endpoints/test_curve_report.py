@@ -53,20 +53,6 @@ def test_the_terminal_says_the_highest_point_and_the_knee() -> None:
     assert all(len(line.text) <= COLUMNS for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("curve", "words"),
-    [
-        (CurveFigures("c", points=(CurvePoint(1, "measured"),)), "no point was measured"),
-        (replace(CURVE, points=CURVE.points[:2]), "no knee"),
-        (made_curve(blocks=1), "noise not measured"),
-        (made_curve(0.5), "knee: cannot tell, from concurrency"),
-    ],
-)
-def test_a_curve_with_little_in_it(curve: CurveFigures, words: str) -> None:
-    text, _ = reports_of(summary_of(curve))
-    assert words in text
-
-
 def run_of(folder: Path, curve: CurveFigures | None) -> Path:
     folder.mkdir()
     write_json(folder / "summary.json", to_json(summary_of(curve)))

@@ -216,22 +216,6 @@ def interrupted(make: Make, monkeypatch: MonkeyPatch, after: str) -> ScriptedSes
     return session
 
 
-def test_interrupted_curves_go_on(make: Make, monkeypatch: MonkeyPatch, lines: list[str]) -> None:
-    first = interrupted(make, monkeypatch, "concurrency 4")
-    kept = curve_in(first)
-    assert outcomes(kept) == {1: "measured", 2: "measured"}
-    assert summary_of(first).meta.status == "failed"
-    second = made(make)
-    assert f"{first.folder.name}: an unfinished curve: goes on with its 2 points" in lines
-    assert f"{LLAMA} at concurrency 1" not in second.engines[0].runs
-    curve = curve_in(second)
-    points = {point.concurrency: point for point in curve.points}
-    assert points[1].folder == first.folder.name and not points[4].folder
-    assert points[1].system_tps == kept.points[0].system_tps
-    # What is complete is not continued.
-    assert f"{LLAMA} at concurrency 1" in made(make).engines[0].runs
-
-
 @pytest.mark.parametrize(
     ("name", "old", "new", "words"),
     [

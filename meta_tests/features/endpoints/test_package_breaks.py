@@ -9,7 +9,6 @@ from unittest.mock import Mock
 
 import pytest
 
-from meta_tests.made_official_client import write_client_submission
 from meta_tests.made_package import as_agentic, write_package
 from meta_tests.tampering.package_breaks import BREAKS, CURVE, PackageBreak
 from mlperf_suite.features.endpoints.judging.packages import judge_package
@@ -90,15 +89,3 @@ def test_the_problems_of_swe_bench_are_told_or_that_there_are_none() -> None:
     for datasets, said in (([], "none"), ([{"accuracy_config": scored}], "20")):
         (fault,) = _swe_bench_settings(Mock(datasets=datasets))
         assert fault == f"SWE-bench of {said} problems, not 200"
-
-
-def test_a_file_of_that_name_makes_no_package_of_another_submission(tmp_path: Path) -> None:
-    submission = write_client_submission(tmp_path, "llama3.1-8b", ("Offline",))
-    (submission / "results/box/system_power.json").write_text("{}")
-    assert not any(v.rule.startswith(PREFIX) for g in judge_folder(tmp_path) for v in g.verdicts)
-
-
-def test_a_point_alone_is_judged_with_its_package(honest: Honest) -> None:
-    package, curve = honest(False, "")
-    (group,) = judge_folder(package / curve / "r64")
-    assert group.count("failed") == 0

@@ -6,13 +6,8 @@ from typing import Any
 
 import pytest
 
-from mlperf_suite.features.endpoints.official_client_results.package_files import PointFile
 from mlperf_suite.features.endpoints.official_client_results.result_files import (
-    AccuracyResults,
-    OfficialClientConfig,
     ResultSummary,
-    earlier_scores,
-    read_as,
     read_typed,
 )
 
@@ -33,25 +28,6 @@ def written(folder: Path, content: Any) -> Path:
     path = folder / "result_summary.json"
     path.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
     return path
-
-
-def test_a_summary_is_read_as_it_is(tmp_path: Path) -> None:
-    summary, problem = read_typed(written(tmp_path, SUMMARY), ResultSummary)
-    assert summary is not None
-    assert problem == ""
-    assert summary.ttft.early_stopping_percentiles == {"99.0": None}
-    assert summary.tpot.avg is None
-    assert summary.run_config is not None
-    assert summary.run_config.scheduler_random_seed == 2**64 - 1
-
-
-def test_scores_of_a_performance_data_set_do_not_count(tmp_path: Path) -> None:
-    kinds = {"a": "performance", "b": "accuracy", "c": None}
-    scores = [{"dataset_name": name, "dataset_type": kind} for name, kind in kinds.items()]
-    path = written(tmp_path, {"accuracy_scores": scores})
-    results, _ = read_typed(path, AccuracyResults)
-    assert results is not None
-    assert [score.dataset_name for score in results.counted_scores] == ["b", "c"]
 
 
 DAMAGES: dict[str, Any] = {
@@ -79,37 +55,3 @@ def test_a_damaged_file_gives_one_line(tmp_path: Path, name: Any) -> None:
     assert problem.startswith("result_summary.json")
     assert problem.isprintable()
     assert len(problem) < 300
-
-
-def test_scores_that_are_none_give_one_line(tmp_path: Path) -> None:
-    scores, problem = earlier_scores(written(tmp_path, {"accuracy_scores": [{"score": "a"}]}))
-    assert scores is None
-    assert problem.startswith("result_summary.json: ") and problem.isprintable()
-
-
-def test_what_is_no_file_gives_one_line(tmp_path: Path) -> None:
-    for path in (tmp_path / "absent", tmp_path, tmp_path / "a\0b"):
-        content, problem = read_typed(path, ResultSummary)
-        assert content is None
-        assert problem.isprintable() or "\0" in path.name
-
-
-@pytest.mark.parametrize(
-    "content", [None, "online", {"type": 3}, {"settings": {"runtime": {"min_duration_ms": ""}}}]
-)
-def test_a_configuration_that_is_none_gives_one_line(content: Any) -> None:
-    config, problem = read_as(content, OfficialClientConfig, "config.yaml")
-    assert config is None
-    assert problem.startswith("config.yaml: ")
-
-
-def test_a_configuration_may_have_what_is_not_known_but_no_half_character() -> None:
-    config, problem = read_as(
-        {"type": "online", "settings": {"client": {}}}, OfficialClientConfig, "config.yaml"
-    )
-    assert (config is not None, problem) == (True, "")
-    for kind in (OfficialClientConfig, PointFile):
-        made = {"\ud800": 1, "type": "\ud800", "settings": {"\ud800": 1}}
-        content, problem = read_as(made, kind, "file")
-        assert content is None
-        assert problem.isprintable()

@@ -48,18 +48,6 @@ def test_a_window_that_is_too_short_is_told_from_a_drift() -> None:
     assert set(state.state.values()) == {"Plateau"}
 
 
-def test_the_first_super_pass_and_one_that_is_not_whole_are_left_out() -> None:
-    passes = passes_of([10.0] * 7)
-    passes[-1].issued -= 1
-    window = steady_state(passes, SIZE, SIZE, 600.0).window
-    assert (window.super_pass_start, window.super_pass_end) == (1, 5)
-    assert window.n_samples == 5 * SIZE
-    assert window.duration_s == pytest.approx(5 * PASS_S, abs=0.001)
-    # What is off the later level, too.
-    window = steady_state(passes_of([9.2, 9.2, *[10.0] * 6]), SIZE, SIZE, 1200.0).window
-    assert (window.super_pass_start, window.super_pass_end) == (2, 7)
-
-
 def test_a_noisy_window_must_last_longer() -> None:
     """A variation of 5.9% needs six super-passes for a mean within 5%."""
     noisy = [10.0, 9.4, 10.6, 9.4, 10.6, 9.4]
@@ -157,10 +145,3 @@ def test_requests_are_bucketed_by_issue_and_the_warm_up_is_told_apart(
     assert [p.latency for p in passes] == [[80, 80], [80, 80], [80]]
     assert (warmup.issued, warmup.failed) == (2, 1)
     assert warmup.duration_s == pytest.approx(900e-9)
-
-
-def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:
-    path = write_events(tmp_path / "events.jsonl", [])
-    path.write_text("[]\n" + path.read_text())
-    with pytest.raises(ValueError, match=r"events.jsonl: line 1 is not an event"):
-        read_super_passes(path, 5)

@@ -177,14 +177,6 @@ def test_a_counter_that_stands_still_is_no_measurement() -> None:
     assert "shorter than the counter's step" in why_not(steps, 101.3, 101.5)
 
 
-def test_a_counter_renewed_every_second_draws_no_zeros_in_between() -> None:
-    readings = series([1000.0 + 200 * (i // 4) for i in range(53)])
-    assert joules(readings) == pytest.approx(2000, rel=0.03)
-    trace = trace_of(readings, 100.0, 110.0)
-    by = joules_by([trace], [101 + i / 2 for i in range(15)])
-    assert all(after - before == pytest.approx(100) for before, after in itertools.pairwise(by))
-
-
 def test_a_power_draw_is_summed_up_by_the_trapezoidal_rule() -> None:
     times = [99.0 + i / 4 for i in range(50)]
     readings = series([100 + 10 * (at - 100) for at in times], times, gives="power")

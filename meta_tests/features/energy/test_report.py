@@ -18,7 +18,6 @@ from mlperf_suite.energy import (
     Meters,
     Recording,
     Series,
-    UnmeteredDevice,
 )
 from mlperf_suite.features.energy.energy_figures import (
     COST,
@@ -98,14 +97,6 @@ def test_a_simulation_says_so_wherever_a_figure_stands() -> None:
         assert text.count("SIMULATED") >= 2, name
 
 
-def test_the_closing_summary_fits_80_columns() -> None:
-    text = terminal_text(summary(MEASURED, PRICED))
-    assert max(map(len, text.splitlines())) <= 80
-    lines = [line.strip() for line in text.splitlines()]
-    assert "0.0642 J/token (0.0532 above idle), 15.57 tokens/J" in lines
-    assert "mean 1,400 W, peak 1,512 W, idle 240 W, limit 1,400 W" in lines
-
-
 @pytest.mark.parametrize(
     ("mean", "limit", "is_said"),
     [(529.0, 1400.0, True), (531.0, 1400.0, False), (529.0, None, False)],
@@ -161,36 +152,6 @@ def figures(
     return energy_figures(meters, Recording(series, 0.02), SPAN, 4000, idle or {})
 
 
-def test_the_gpus_of_a_run_are_summed() -> None:
-    steady, bursting = [100.0] * 14, [100.0] * 5 + [700.0] + [100.0] * 8
-    energy, curve = figures(read(GPU[0], *steady), read(GPU[1], *bursting), idle={NVML_LABEL: 60.0})
-    (gpus,) = energy.kinds
-    assert (energy.span_s, energy.tokens, energy.reader_busy_share) == (10.0, 4000, 0.002)
-    assert (gpus.label, gpus.why, gpus.devices) == (NVML_LABEL, "", ("GPU 0", "GPU 1"))
-    assert gpus.joules == pytest.approx(2600)
-    assert gpus.mean_watts == pytest.approx(260)
-    assert gpus.peak_watts == pytest.approx(800)
-    assert gpus.joules_per_token == pytest.approx(0.65)
-    assert gpus.tokens_per_joule == pytest.approx(1 / 0.65, rel=1e-5)
-    assert gpus.above_idle_joules == pytest.approx(2000)
-    assert gpus.above_idle_joules_per_token == pytest.approx(0.5)
-    assert len(curve.ms) == len(curve.watts[NVML_LABEL]) + 1
-    assert (curve.ms[0], curve.ms[-1]) == (0.0, 10_000.0)
-    step = curve.ms[1] / 1000
-    assert sum(curve.watts[NVML_LABEL]) * step == pytest.approx(2600)
-
-
-def test_the_peak_is_a_mean_over_a_second_and_nothing_is_below_idle() -> None:
-    above, _ = figures(read(GPU[0], *[50.0] * 14), idle={NVML_LABEL: 90.0})
-    assert above.kinds[0].above_idle_joules == above.kinds[0].above_idle_joules_per_token == 0
-    series = read(GPU[0], *[100.0] * 14)
-    for i in range(30, len(series.values)):
-        # 800 W more for a quarter of a second.
-        series.values[i] += 200
-    energy, _ = figures(series)
-    assert energy.kinds[0].peak_watts == pytest.approx(300)
-
-
 def test_a_gpu_that_disappears_leaves_the_gpus_unmeasured_and_the_cpus_measured() -> None:
     reset = read(GPU[1], *[100.0] * 6)
     reset.failure = "NVMLError: GPU is lost"
@@ -201,21 +162,6 @@ def test_a_gpu_that_disappears_leaves_the_gpus_unmeasured_and_the_cpus_measured(
     assert cpus.joules == pytest.approx(500)
     assert energy.measured == (cpus,)
     assert list(curve.watts) == [RAPL_LABEL]
-
-
-def test_what_is_absent_is_told_beside_what_is_there() -> None:
-    absent = UnmeteredDevice("CPU", RAPL_LABEL, "no RAPL")
-    series = read(GPU[0], *[100.0] * 6)
-    recording = Recording((series,), hangs=True)
-    energy, _ = energy_figures(Meters((GPU[0],)), recording, SPAN, 10, {})
-    assert energy.kinds[0].why.endswith("a meter does not answer")
-    series = read(GPU[0], *[100.0] * 14)
-    energy, _ = energy_figures(Meters((GPU[0],), (absent,)), Recording((series,)), SPAN, 0, {})
-    assert [(kind.kind, kind.why) for kind in energy.kinds] == [("CPU", "no RAPL"), ("GPU", "")]
-    # A run without tokens has joules, and none a token.
-    gpus = energy.kinds[1]
-    assert (gpus.joules, gpus.joules_per_token) == (pytest.approx(1000), None)
-    assert gpus.tokens_per_joule == 0.0
 
 
 def test_idle_power_is_what_is_drawn_once_it_has_settled() -> None:

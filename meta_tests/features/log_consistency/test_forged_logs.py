@@ -1,6 +1,6 @@
-"""Small forgeries of a submission's logs that no break of a single rule shows, and who sees them.
+"""Boundaries of the rules on a log's consistency, and rules that a single break does not show.
 
-evidence/forgeries/ has many more.
+evidence/log_consistency/ has small forgeries of every kind, evidence/forgeries/ many more.
 """
 
 from typing import Any
@@ -9,8 +9,6 @@ import pytest
 
 from meta_tests.made_runs import MadeRun, line
 from meta_tests.tampering.rule_breaks import (
-    COMPLETED,
-    NO_ERRORS,
     Forgery,
     asked_for,
     both,
@@ -18,29 +16,17 @@ from meta_tests.tampering.rule_breaks import (
     made,
     more_lines,
     not_passed,
-    place_of,
     times,
     verdict_on,
-    words,
 )
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99_9
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B_EDGE
-from mlperf_suite.features.log_consistency.log_figures import LATENCY, TPOT, TTFT
+from mlperf_suite.features.log_consistency.log_figures import LATENCY, TTFT
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.facts import AnswerTokens
 
-UNSUCCESSFUL = " * Run unsuccessful."
-SUMMARIES: dict[str, Forgery] = {
-    "advice": words("^TTFT Early", "Recommendations:\n * Reduce target QPS.\nTTFT Early"),
-    "errors": words(NO_ERRORS, "2 ERRORS encountered. See detailed log."),
-    "a warning in the detail log": more_lines(line("warning_generic_message", "x", warning=True)),
-    "no percentiles": words(r"^[\d.]+(th)? percentile latency.*\n", ""),
-    "a sentence that says NO": words(r"^(Min queries satisfied) : Yes", r"\1 : NO"),
-    "a figure that is not a number": words(COMPLETED, r"\1 nan"),
-}
-
-P99, P999 = (TTFT.percentile.format(p) for p in ("99.00", "99.90"))
+P99 = TTFT.percentile.format("99.00")
 TOO_FEW = " * Only processed 63 queries.  * Need to process at least 64 queries for early stopping."
 MORE_QUERIES = (
     " * Run unsuccessful.  * Processed {} queries.  * Would need to run at least {} more queries,"
@@ -48,74 +34,28 @@ MORE_QUERIES = (
 )
 
 
-def more_queries(run: MadeRun) -> None:
-    run.entries["result_query_count"] = run.entries["generated_query_count"] + 1
-
-
-def two_process_log(run: MadeRun) -> None:
-    run.broken_lines.append(line("generic_message", "x").replace('"pid": 1', '"pid": 2'))
-
-
-def a_day_to_come(run: MadeRun) -> None:
-    keys = ("power_begin", "power_end", "test_datetime")
-    both(**dict.fromkeys(keys, lambda text: text.replace("2026", "2926")))(run)
-
-
-FORGED: dict[str, dict[str, Forgery]] = {
-    "summary_agrees": SUMMARIES,
-    "validity_agrees": {
-        "tokens of early stopping": both(early_stopping_tpot_result=UNSUCCESSFUL),
-        "the minimum of queries not met": both(result_min_queries_met=False),
-        "no query over its latency": both(result_overlatency_query_count=0),
-        "a limit that every query kept": both(
-            requested_server_target_latency_ns=10**13, effective_target_latency_ns=10**13
-        ),
-    },
-    "ttft_limit validity_agrees percentile_order mean_in_percentiles": {
-        "a TTFT over its limit": times(1.2, *TTFT.places[-3:])
-    },
-    "result_valid validity_agrees log_lines": {"INVALID": both(result_validity="INVALID")},
-    "queries_issued": {
-        "at most ten queries at once": both(
-            requested_server_max_async_queries=10, effective_max_async_queries=10
-        ),
-        "at most a thousand queries": asked_for("max_query_count", 1000),
-        "at most five minutes": asked_for("max_duration_ms", 300_000),
-    },
-    "time_stamps": {"two processes": two_process_log},
-    "time_span query_rate queries_issued": {
-        "a window of no length": both(power_end="03-04-2026 09:59:00.000")
-    },
-    "clock_dates": {
-        "a day to come": a_day_to_come,
-        "built before its sources": both(loadgen_build_date_utc="2026-01-01T10:00:00.000000"),
-    },
-    "percentile_order": {"TTFT of p99 as of p99.9": place_of(P999, P99)},
-    "percentile_order mean_in_percentiles": {"a TTFT of 0": both(**{TTFT.places[0]: 0})},
-    "token_times": {"4% less time for each token": times(0.96, *TPOT.places, TPOT.mean)},
-    "log_lines": {
-        "an error marked as none": more_lines(line("error_runtime", "x")),
-        "a count below 0": both(qsl_reported_performance_count=-1),
-    },
-    "loadgen_files": {
-        "a release that never was": both(loadgen_version="6.0.99 @ made up"),
-        "the log of another commit": both(loadgen_git_log_message="4c52c8e3b1 Increment version"),
-        "hashes that are none": both(loadgen_file_sha1={"/results.cc": "x" * 40}),
-    },
-    "samples_drawn": {"the same sample in each query": asked_for("performance_issue_same", True)},
-    "settings_took": {"asked for one minute": both(requested_min_duration_ms=60_000)},
-}
-
-
 @pytest.mark.parametrize(
     ("rules", "forge"),
     [
-        pytest.param(rules, forge, id=name)
-        for rules, forgeries in FORGED.items()
-        for name, forge in forgeries.items()
+        ("queries_issued", asked_for("max_query_count", 1000)),
+        ("queries_issued", asked_for("max_duration_ms", 300_000)),
+        (
+            "queries_issued",
+            both(requested_server_max_async_queries=10, effective_max_async_queries=10),
+        ),
+        ("log_lines", more_lines(line("error_runtime", "x"))),
+        ("log_lines", both(qsl_reported_performance_count=-1)),
+        (
+            "validity_agrees",
+            both(requested_server_target_latency_ns=10**13, effective_target_latency_ns=10**13),
+        ),
+        (
+            "ttft_limit validity_agrees percentile_order mean_in_percentiles",
+            times(1.2, *TTFT.places[-3:]),
+        ),
     ],
 )
-def test_a_forgery_is_seen_by_its_rules_alone(rules: str, forge: Forgery) -> None:
+def test_what_no_break_shows_is_seen_by_its_rules_alone(rules: str, forge: Forgery) -> None:
     assert broken_by(forge) == set(rules.split())
 
 
@@ -130,6 +70,10 @@ OF_TOO_FEW = {
     # LoadGen looks at TTFT only where TPOT passed.
     "early_stopping_ttft_result": "",
 }
+
+
+def more_queries(run: MadeRun) -> None:
+    run.entries["result_query_count"] = run.entries["generated_query_count"] + 1
 
 
 @pytest.mark.parametrize(

@@ -34,14 +34,6 @@ def test_it_finds_a_known_peak_to_within_its_resolution(peak: float, off: float)
     assert search.bounded
 
 
-@given(rates)
-def test_a_peak_was_valid_at_full_length(peak: float) -> None:
-    search = find_peak(system(peak, full_peak=peak * 0.93), start_qps=peak * 0.8)
-    assert search.peak_qps is not None
-    confirmed = [t for t in search.trials if t.full_length and t.target_qps == search.peak_qps]
-    assert [t.valid for t in confirmed] == [True]
-
-
 def test_a_system_that_holds_no_rate_has_no_peak() -> None:
     search = find_peak(lambda rate, full: trial(rate, full, False), start_qps=10)
     assert search.peak_qps is None and not search.bounded
@@ -67,13 +59,6 @@ def test_a_system_that_holds_every_rate_is_not_searched_without_end() -> None:
     assert search.peak_qps == max(t.target_qps for t in search.trials)
     assert not search.bounded
     assert search.words.endswith(UNBOUNDED) and search.words.startswith("at least ")
-
-
-def test_a_peak_that_only_a_full_length_run_bounds_is_bounded() -> None:
-    top = find_peak(lambda rate, full: trial(rate, full, True), start_qps=10).peak_qps
-    assert top is not None
-    search = find_peak(lambda r, full: trial(r, full, not full or r != top), start_qps=10)
-    assert search.bounded and search.peak_qps == pytest.approx(top / RESOLUTION, rel=1e-3)
 
 
 @pytest.mark.parametrize(("by_server", "bounded"), [(False, False), (True, True)])

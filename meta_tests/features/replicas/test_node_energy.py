@@ -53,18 +53,6 @@ class Nodes:
         return meters_of(SEATS, self.metered(), self.ask, lambda replica: -AHEAD_S * replica)
 
 
-def test_all_devices_of_all_nodes_are_read_where_they_are(tmp_path: Path) -> None:
-    nodes = Nodes(simulated_meters(1, "x"), simulated_meters(1, "y"))
-    figures = energy_of(tmp_path, nodes.meters)
-    assert watts(figures) == {
-        "GPU": pytest.approx(2 * GPU_WATTS, rel=1e-2),
-        "CPU": pytest.approx(2 * CPU_WATTS, rel=1e-2),
-    }
-    assert figures.kinds[0].devices == ("node-0 GPU 0 H100", "node-1 GPU 0 H100")
-    assert figures.simulated
-    assert nodes.calls == ["start_meters", "stop_meters"]
-
-
 # What a container shows as GPU 0 is a GPU of its own, and no two GPUs have one UUID.
 @pytest.mark.parametrize(
     ("uuids", "machines", "gpus", "cpus"),

@@ -21,10 +21,8 @@ from mlperf_suite.features.replicas.nodes import NodeFacts
 from mlperf_suite.features.replicas.options import OPTIONS
 from mlperf_suite.features.replicas.placement import (
     Node,
-    NodeShare,
     PlacementRequest,
     choose_gpus_each,
-    nodes_text,
     parse_nodes,
     place_replicas,
     placement_table,
@@ -58,25 +56,6 @@ def test_replicas_are_placed_on_the_nodes_gpus(
     assert [sum(slot.node == node for slot in slots) for node in nodes] == expected
 
 
-def test_nodes_that_are_named_are_taken_in_that_order() -> None:
-    slots = place_replicas(
-        [EIGHT, FOUR], PlacementRequest(nodes=parse_nodes("node-b:2,10.0.0.1:1"))
-    )
-    assert [(slot.number, slot.node) for slot in slots] == [(0, FOUR), (1, FOUR), (2, EIGHT)]
-
-
-def test_without_gpus_a_node_has_one_replica_with_all_its_cores() -> None:
-    two = [replace(HEAD, id="1", name="x"), replace(HEAD, id="2", name="y")]
-    for placement_request, cores in (
-        (PlacementRequest(), [("x", 8), ("y", 8)]),
-        (PlacementRequest(3), [("x", 4), ("x", 4), ("y", 8)]),
-        (PlacementRequest(cpus=4), [("x", 4), ("x", 4), ("y", 4), ("y", 4)]),
-    ):
-        assert [
-            (slot.node.name, slot.cpus) for slot in place_replicas(two, placement_request)
-        ] == cores
-
-
 @pytest.mark.parametrize(
     ("placement_request", "line"),
     [
@@ -96,12 +75,6 @@ def test_what_does_not_fit_is_said_in_a_line(
 ) -> None:
     with pytest.raises(EngineError, match=line):
         place_replicas([EIGHT, FOUR], placement_request)
-
-
-def test_a_mapping_is_read_as_it_is_written() -> None:
-    placement_request = parse_nodes("a.b-0:2,b")
-    assert placement_request == (NodeShare("a.b-0", 2), NodeShare("b"))
-    assert nodes_text(placement_request) == "a.b-0:2,b"
 
 
 @pytest.mark.parametrize("text", ["", "a,", "a:0", "a:x", ":2", "a:1,a"])

@@ -1,26 +1,13 @@
 """One trace of what several replicas tell, in this process's times."""
 
-import math
 from array import array
 from collections.abc import Sequence
 from dataclasses import fields
-from itertools import accumulate, pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mlperf_suite.engines.messages import TraceReply
-from mlperf_suite.engines.protocol import (
-    DECODE,
-    FIRST_TOKEN,
-    FRONT_END,
-    LATER_TOKENS,
-    NETWORK,
-    PREFILL,
-    QUEUE,
-    Steps,
-)
+from mlperf_suite.engines.protocol import DECODE, FRONT_END, NETWORK, PREFILL, QUEUE, Steps
 from mlperf_suite.features.replicas.traces import HELD, AnswerTimes, ClockOffsets, merged
 
 PARTS = [FRONT_END, QUEUE, PREFILL, DECODE]
@@ -80,15 +67,6 @@ def test_a_request_s_parts_are_its_replica_s_durations_and_the_rest_is_the_netwo
     assert [column[0] for column in timestamps.times_s] == pytest.approx(ends)
 
 
-def test_an_engine_that_tells_of_no_request_leaves_two_parts() -> None:
-    answers = AnswerTimes()
-    answers.add(1, 10, 1.0, 2.0, 3.0)
-    timestamps = merged({0: (trace(parts=[]), 0.0)}, answers).timestamps
-    assert timestamps is not None
-    assert timestamps.parts == (HELD, FIRST_TOKEN, LATER_TOKENS)
-    assert [column[0] for column in timestamps.times_s] == [1.0, 2.0, 3.0]
-
-
 def test_steps_are_in_order_of_time_and_carry_their_replica_s_number() -> None:
     reply = {0: (trace(ended_s=[10.0, 12.0]), 0.0), 3: (trace(ended_s=[1.0, 2.0]), 10.0)}
     steps = merged(reply, AnswerTimes()).steps
@@ -96,32 +74,6 @@ def test_steps_are_in_order_of_time_and_carry_their_replica_s_number() -> None:
     assert list(steps.replica) == [0, 3, 0, 3]
     assert list(steps.tokens) == [0, 0, 1, 1]
     assert not steps.running
-
-
-@given(
-    st.lists(st.tuples(*[st.floats(0, 10)] * 5, st.booleans()), max_size=20), st.floats(-1e6, 1e6)
-)
-def test_parts_follow_each_other_and_none_is_negative(
-    requests: list[tuple[float, float, float, float, float, bool]], clock: float
-) -> None:
-    """Whatever clocks and networks do: each request's timestamps go up, from when it was handed
-    over to when it was done."""
-    answers, columns = AnswerTimes(), list[tuple[float, ...]]()
-    for number, (*durations, delay, streams) in enumerate(requests):
-        ends = tuple(accumulate(durations))
-        first = 50.0 + delay + ends[2]
-        answers.add(number, number, 50.0, first if streams else None, first + durations[3])
-        columns.append(tuple(clock + end for end in ends))
-    reply = trace(
-        range(len(requests)), [clock] * len(requests), list(zip(*columns, strict=True)) or [()] * 4
-    )
-    timestamps = merged({0: (reply, 0.0)}, answers).timestamps
-    assert timestamps is not None
-    for row, ends in enumerate(zip(*timestamps.times_s, strict=True)):
-        assert ends[0] == 50.0
-        assert ends[-1] == answers.times_s[-1][row]
-        assert not any(map(math.isnan, ends))
-        assert all(after >= before - 1e-6 for before, after in pairwise(ends))
 
 
 def test_the_most_exact_offset_counts_until_clocks_have_drifted_apart() -> None:

@@ -58,12 +58,6 @@ def test_every_sampling_value_is_sent_so_that_no_server_fills_one_in(kind: str) 
     assert params.get("detokenize", True) is (kind not in ("vllm-generate", "tensorrt-llm"))
 
 
-def test_a_strict_server_is_sent_openais_own_fields_alone() -> None:
-    field_names = {"model", "prompt", "max_tokens", "temperature", "top_p", "seed", "n", "stream"}
-    field_names |= {"frequency_penalty", "presence_penalty", "stream_options"}
-    assert set(body(STRICT_TEXT)) == field_names
-
-
 def test_transformers_is_sent_in_its_generation_config_what_openai_has_no_field_for() -> None:
     """As its own GenerationConfig reads it: nothing is left to the model's but what ends it."""
     from transformers import GenerationConfig
@@ -104,14 +98,6 @@ def test_the_whole_vocabulary_is_asked_for_and_no_seed_where_the_benchmark_sets_
     params = request.get("sampling_params", request)
     assert params.get("top_k", 0) == (-1 if kind.startswith("sglang") else 0)
     assert not {"seed", "sampling_seed"} & {*request, *params}
-
-
-@pytest.mark.parametrize("kind", ["vllm", "vllm-generate"])
-def test_answers_that_nobody_waits_for_come_in_few_pieces(kind: str) -> None:
-    alone = Sampling(128, 1, 0.0, 1.0, 1, 42, wants_first=False, retries=0)
-    waited, unwaited = (body(kind, sampling) for sampling in (GREEDY, alone))
-    assert "stream_interval" not in waited.get("sampling_params", waited)
-    assert unwaited.get("sampling_params", unwaited)["stream_interval"] > 1
 
 
 def generated(ids: list[int], count: int, finish: str | None = None) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
@@ -20,7 +19,6 @@ from meta_tests.servers.chat_stand_in import (
     delta,
     last,
 )
-from meta_tests.suite_runs import run_suite
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.datasets.media import MediaPrompt, PictureFile
@@ -32,7 +30,6 @@ from mlperf_suite.features.servers.config import EndpointConfig, parse_endpoint
 from mlperf_suite.features.servers.engine import EndpointEngine
 from mlperf_suite.features.servers.picture_messages import chat_prompt, trial_prompt
 from mlperf_suite.features.servers.server_facts import check_reachable
-from mlperf_suite.results.run_folder import read_summary, run_folders
 from mlperf_suite.rules.facts import find_deviations
 
 GENERATION = Generation(max_new_tokens=9, temperature=0.7, top_p=0.8, top_k=20, seed=None)
@@ -137,14 +134,6 @@ def test_an_answer_elsewhere_than_in_content_is_refused(name: str) -> None:
         pytest.fail("it was taken")
 
 
-def test_the_trial_finds_a_server_that_does_not_stream() -> None:
-    submit = patch.object(
-        EndpointEngine, "submit", autospec=True, side_effect=EndpointEngine.submit
-    )
-    with submit as called, engine():
-        assert called.call_args.kwargs["stream"]
-
-
 def test_a_server_that_returns_text_needs_a_tokenizer_to_count_by() -> None:
     with pytest.raises(EngineError, match="its tokens cannot be counted"), engine(owner="someone"):
         pytest.fail("it was taken")
@@ -198,34 +187,3 @@ def test_tokens_of_a_picture() -> None:
     """As smart_resize of transformers 5 says (factor 32)."""
     sizes = {(32, 32): 64, (2095, 13): 102, (640, 480): 300, (333, 777): 240, (5000, 4000): 16_302}
     assert {size: picture_tokens(*size) for size in sizes} == sizes
-
-
-# A whole session
-
-
-def test_a_picture_that_the_server_refuses_ends_the_run_in_one_line(tmp_path: Path) -> None:
-    third = load_products("embedded").items[2].media
-    assert isinstance(third, PictureFile)
-    refused = base64.b64encode(third.content).decode()
-
-    def answer(body: dict[str, Any]) -> Events:
-        if refused in json.dumps(body["messages"]):
-            raise RefusalError(400, "cannot identify image file")
-        return vllm(body)
-
-    with chat_server(answer, pages=pages("vllm")) as server:
-        words = ["--endpoint", server.url, "--served-model-name", "m", "--warmup=0"]
-        session = run_suite(
-            tmp_path, *("--benchmark", QWEN3_VL.id, "-m", "offline and datacenter"), *words
-        )
-    why = f"sample 2: {server.url} answered with status 400: cannot identify image file"
-    assert session.exit_code == 1 and why in session.output
-    (folder,) = run_folders(session.results_dir)
-    summary = read_summary(folder)
-    assert summary is not None
-    assert (summary.verdict, summary.meta.status, summary.meta.reason) == ("failed", "failed", why)
-    # What the client measured until then is kept, and no figure of the run.
-    assert summary.run.remote["accuracy"].client.processes
-    assert summary.run.is_empty and not summary.verdicts
-    report = (folder / "report.md").read_text()
-    assert "**failed:** " in report and "No accuracy result." in report

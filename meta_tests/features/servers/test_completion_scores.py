@@ -68,20 +68,6 @@ def test_likelihoods_are_those_of_the_choices_or_the_sums_of_their_tokens() -> N
     assert (score.likelihoods, score.tokens) == (OF_LONGER, 4 + 3)
 
 
-def test_each_request_is_scored_once_whatever_the_order_of_its_replies() -> None:
-    posted: list[OnBody] = []
-
-    def post(body: bytes, on_body: OnBody) -> None:
-        posted.append(on_body)
-        if len(posted) == 2:
-            for hear, reply in zip(reversed(posted), reversed(REPLIES), strict=True):
-                hear(reply)
-
-    ((tag, score),) = score_all([LONGER], post, "served", VLLM)
-    assert tag == 8
-    assert score.likelihoods == OF_LONGER
-
-
 # SGLang's
 
 
@@ -119,14 +105,6 @@ def test_sglang_is_asked_for_the_choices_by_their_ids_and_for_longer_ones_as_pro
     assert [(body["logprob_start_len"], body["top_logprobs_num"]) for body in bodies] == [
         (1, 1)
     ] * 2
-
-
-def test_sglangs_likelihoods_are_those_of_the_choices() -> None:
-    reply = next_tokens((-2.0, 10), (-0.5, 11), (-3.0, 12))
-    assert score_of(CHOICES, [reply], 1.5, SGLANG) == Score(OF_CHOICES, 1.5, 3, 2)
-    replies = [input_reply((10, -1.0, 10), (11, -0.5, 11)), input_reply((12, -2.0, 9))]
-    score = score_of(LONGER, replies, 1.0, SGLANG)
-    assert (score.likelihoods, score.tokens) == (OF_LONGER, 3 + 3)
 
 
 UNREADABLE = "no log-probabilities that can be read"
@@ -167,12 +145,3 @@ def test_a_server_of_sglangs_kind_scores_and_its_completions_do_not() -> None:
     without = StandIn(dialect="sglang", native=False)
     with stand_in_server(without) as server, engine_on(server) as engine:
         assert not isinstance(engine, ScoringEngine)
-
-
-def test_a_question_that_is_refused_for_now_is_asked_again() -> None:
-    options = StandIn(dialect="sglang", fault="status-503", fault_from=1, fault_for=1)
-    with stand_in_server(options) as server, engine_on(server) as engine:
-        assert isinstance(engine, ScoringEngine)
-        ((_, score),) = engine.score([ScoreRequest(0, [1, 2], [[10]])])
-        assert server.account()["requests"]["/generate"] == 1 + 2
-    assert score.likelihoods == (Likelihood(-0.01, False),)

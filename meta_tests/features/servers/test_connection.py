@@ -1,10 +1,6 @@
 """HTTP as servers speak it, in pieces of any size, and what is none of it."""
 
-from itertools import pairwise
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from meta_tests.features.servers.wire import REQUESTS, Exchange, open_exchange, sent_by
 from mlperf_suite.features.servers import connection as http
@@ -19,7 +15,6 @@ def chunked(*parts: bytes) -> bytes:
 
 
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-EVENTS = [b'{"a": 1}', b'{"b": "\xc3\xa9"}', b'{"c": 3}']
 
 
 def answer_from(pieces: list[bytes], kind: str) -> tuple[PartialAnswer, Exchange]:
@@ -65,30 +60,6 @@ def test_an_event_without_its_empty_line_does_not_wait_for_the_next() -> None:
 
 
 @pytest.mark.parametrize(
-    "end", [b"data: [DONE]\n\n", b"data: {}\n\ndata: [DONE]\n\n", b"data:[DONE]\r\n"]
-)
-def test_a_stream_ends_with_done_and_its_connection_is_free_with_the_body(end: bytes) -> None:
-    connection, _, exchange, free = open_exchange()
-    whole = chunked(b"data: {}\n\n", end)
-    connection.data_received(whole[:-5])
-    assert exchange.ends == ["ended"] and not free and not connection.usable
-    connection.data_received(whole[-5:])
-    assert exchange.ends == ["ended"] and free == [connection] and connection.usable
-
-
-def test_a_connection_is_used_again_and_an_answer_in_one_piece_is_one_event() -> None:
-    connection, _, exchange, free = open_exchange()
-    answer = WHOLE % 11 + b'\xef\xbb\xbf{"a": 1}'
-    connection.data_received(answer)
-    again = Exchange()
-    connection.send(b"POST / HTTP/1.1\r\n\r\n", again)
-    connection.data_received(answer)
-    assert exchange.events == again.events == [b'{"a": 1}']
-    assert exchange.ends == again.ends == ["ended"]
-    assert free == [connection, connection]
-
-
-@pytest.mark.parametrize(
     "data",
     [
         WHOLE.replace(b"Content-Type", b"Connection: close\r\nX") % 2 + b"{}",
@@ -103,16 +74,6 @@ def test_a_connection_that_ends_with_its_answer_is_not_used_again(data: bytes) -
     connection.connection_lost(None)
     assert (exchange.events, exchange.ends) == ([b"{}"], ["ended"])
     assert not free and not connection.usable
-
-
-def test_another_status_is_told_with_the_beginning_of_its_body() -> None:
-    connection, _, exchange, free = open_exchange()
-    body = b"no" * 10_000
-    head = b"HTTP/1.1 503 Busy\r\nContent-Length: %d\r\n\r\n" % len(body)
-    connection.data_received(head + body)
-    ((status, reason),) = exchange.ends
-    assert status == 503 and body.startswith(reason) and len(reason) < 5000
-    assert free == [connection]
 
 
 @pytest.mark.parametrize(
@@ -138,31 +99,3 @@ def test_what_no_server_should_send_ends_the_exchange_and_the_connection(
     ((reason, any_data),) = exchange.ends
     assert reason.startswith(why) and any_data
     assert wire.aborted and not free and not connection.usable
-
-
-@pytest.mark.parametrize(
-    ("data", "why"),
-    [
-        (b"", ("closed the connection without an answer", False)),
-        (b"HTTP/1.1 200 OK\r\n", ("closed the connection in the middle of an answer", True)),
-        (chunked(b"data: {}\n\n")[:-5], ("closed the connection in the middle of an answer", True)),
-    ],
-    ids=["at once", "in the head", "in the body"],
-)
-def test_a_connection_that_is_lost_is_told_once(data: bytes, why: object) -> None:
-    connection, _, exchange, _ = open_exchange()
-    if data:
-        connection.data_received(data)
-    connection.connection_lost(ConnectionResetError())
-    assert exchange.ends == [why]
-
-
-@given(st.binary(max_size=300), st.lists(st.integers(1, 300), max_size=5))
-def test_no_bytes_make_it_raise_or_end_twice(data: bytes, cuts: list[int]) -> None:
-    connection, _, exchange, _ = open_exchange()
-    edges = sorted({0, *(cut for cut in cuts if cut < len(data)), len(data)})
-    for start, stop in pairwise(edges):
-        if start < stop:
-            connection.data_received(data[start:stop])
-    connection.connection_lost(None)
-    assert len(exchange.ends) == 1

@@ -8,7 +8,6 @@ import re
 import select
 import socket
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -50,8 +49,6 @@ from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
 VOCABULARY = 32_000
 SAMPLES = 20
 ANSWER = 12
-SILENCE_S = 10.0
-"""Short enough to be waited for. A busy machine must not be silent for so long."""
 GUARD_S = 120.0
 """What is silent for so long is not waited for: the clock of its last sign is moved."""
 GENERATION = Generation(max_new_tokens=ANSWER)
@@ -267,18 +264,6 @@ def test_transformers_is_told_the_shortest_answer_and_what_ends_one() -> None:
     assert (config["eos_token_id"], config["min_new_tokens"], config["top_k"]) == ([2], 1, 1)
 
 
-def test_text_alone_is_counted_with_the_models_tokenizer() -> None:
-    """Chunks that begin within a word count the same as the whole."""
-    counts = []
-    for chunk_tokens in (1, None):
-        server = server_of(dialect="text", chunk_tokens=chunk_tokens)
-        with engine_at(server, tokenizer=embedded_model_dir(), vocabulary=49_152) as engine:
-            counts.append([len(ids) for ids in ask(engine, 5).answers.values()])
-            # Its usage has the server's own count.
-            assert "token count" not in str(engine.take_remote_run().departures)
-    assert counts[0] == counts[1] and min(counts[0]) >= ANSWER
-
-
 def test_a_refused_connection_is_found_before_anything_is_loaded() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -411,17 +396,6 @@ def test_tls_is_verified(tmp_path: Path) -> None:
             answers_as_asked(engine)
 
 
-def test_one_of_two_that_dies_fails_the_run_with_its_name(tmp_path: Path) -> None:
-    with (
-        stand_in_server() as sound,
-        stand_in_server(StandIn(**faulty("dies"))) as dying,
-        engine_at(sound, dying) as engine,
-    ):
-        line = fails(engine, tmp_path)
-        assert dying.url in line
-        assert sound.url not in line
-
-
 @pytest.mark.parametrize("chat", [False, True])
 def test_a_name_that_is_not_listed_is_tried_before_a_run(chat: bool) -> None:
     target = parse_endpoint(server_of().url)
@@ -522,24 +496,3 @@ def test_nothing_is_left_of_an_engine_that_was_closed() -> None:
             listener.wait(9)
         # The connection that asks is open as well.
         wait_until(lambda: server.account()["open"] == 1, server.process)
-
-
-def test_a_first_piece_with_a_long_prompts_ids_is_no_head() -> None:
-    """vLLM repeats a prompt's ids in the first piece, and one read may hold it with the head."""
-    with engine_at(server_of()) as engine:
-        assert len(ask(engine, 5, [12345] * 20_000).answers) == 5
-        assert engine.take_remote_run().departures == ()
-
-
-def test_one_answer_that_is_lost_is_seen_while_others_go_on() -> None:
-    listener, tag = RecordingListener(), 0
-    with engine_at(server_of(**faulty("stops", fault_for=1)), silence_s=SILENCE_S) as engine:
-        began = time.monotonic()
-        while not listener.errors and time.monotonic() - began < GUARD_S:
-            engine.submit([Request(tag, [1])], GENERATION, listener, stream=True)
-            tag += 1
-            time.sleep(0.02)
-        engine.abort()
-    ((_, error),) = listener.errors.items()
-    assert f"sent nothing for {SILENCE_S:.0f} s in the middle of an answer" in str(error)
-    assert len(listener.answers) > 20

@@ -4,11 +4,7 @@ from array import array
 from typing import Any
 
 from mlperf_suite.engines.messages import ServerAnswer
-from mlperf_suite.features.servers.figures import (
-    DeviationAccount,
-    EndpointAccount,
-    HttpWorkerAccount,
-)
+from mlperf_suite.features.servers.figures import DeviationAccount, EndpointAccount
 
 
 def answer_of(tokens: int = 4, **changes: Any) -> ServerAnswer:
@@ -80,22 +76,3 @@ def test_text_departs_where_usage_and_tokenizer_differ_by_more_than_a_tenth() ->
 def test_a_servers_words_are_kept_as_one_printable_line() -> None:
     (words_told,) = words((answer_of(finish_reason="\x1b[31m\n" + "a" * 2000), 8, 1, True))
     assert words_told.isprintable() and len(words_told) < 200
-
-
-def test_the_clients_delay_leaves_out_what_the_network_took() -> None:
-    account = HttpWorkerAccount()
-    account.add(answer_of(sent=10.25, connecting=0.2), 10.0, 10.0)
-    account.add_told(8.5, [8.25, 8.0])
-    figures = account.figures({0: 0.4, 1: 0.1}, 2.0)
-    assert (figures.processes, figures.busy_share) == (2, 0.2)
-    assert (figures.out_ms, figures.back_ms) == (50.0, 500.0)
-    assert HttpWorkerAccount().figures({0: 0.0}, 1.0).out_ms is None
-
-
-def test_a_request_that_waited_for_room_counts_from_loadgens_issue() -> None:
-    account = HttpWorkerAccount()
-    account.add(answer_of(sent=10.25), 10.0, 10.0)
-    assert account.figures({0: 0.4}, 2.0, False).servers_full is None
-    account.add(answer_of(sent=10.25), 8.0, 10.0)
-    figures = account.figures({0: 0.4}, 2.0, False)
-    assert (figures.out_ms, figures.waited_for_room, figures.servers_full) == (2250.0, 1, False)

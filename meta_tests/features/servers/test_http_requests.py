@@ -21,26 +21,19 @@ from meta_tests.features.servers.http_requests import (
     WORKER_CONFIG,
     piece,
     shared_of,
-    text_codec,
     under_way,
 )
 from meta_tests.features.servers.wire import Wire, sent_by
-from mlperf_suite.assets import embedded_model_dir
-from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines.framed_socket import frame
 from mlperf_suite.engines.messages import Drop, Failure, Sampling, ServerAnswer, ServerFirstTokens
-from mlperf_suite.features.servers.adapters import ADAPTERS
 from mlperf_suite.features.servers.connection import Connection
 from mlperf_suite.features.servers.http_requests import (
     GenerationRequest,
     HttpWorkerState,
     TextCodec,
-    WaitingRequests,
     _wait_s,
 )
 from mlperf_suite.features.servers.http_worker import HttpWorker
-from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.settings import resolve_settings
 
 
 def ids_of(answer: ServerAnswer) -> list[int]:
@@ -56,14 +49,6 @@ def messages_of(form: str, *events: object, model: str = "m") -> list[Any]:
     request.on_end(20.0)
     assert not shared.under_way
     return messages
-
-
-def test_a_first_token_is_told_before_the_answer_and_when_it_came() -> None:
-    first, answer = messages_of(
-        "vllm", piece(token_ids=[5]), piece(token_ids=[6, 7], finish_reason="length")
-    )
-    assert first == ServerFirstTokens(7, [5], 10.0)
-    assert (ids_of(answer), answer.first, answer.arrived) == ([5, 6, 7], 10.0, 20.0)
 
 
 def test_a_text_answer_that_ends_at_once_has_a_first_token_all_the_same() -> None:
@@ -139,20 +124,6 @@ def test_an_answer_without_an_end_is_given_up() -> None:
     assert isinstance(answer, ServerAnswer) and len(ids_of(answer)) == 21
 
 
-def test_who_speaks_is_nothing_of_an_answer() -> None:
-    role = piece(delta={"role": "assistant", "content": ""}, message={"role": "assistant"})
-    *_, answer = messages_of("vllm", role, piece(token_ids=[5], finish_reason="stop"))
-    assert isinstance(answer, ServerAnswer)
-
-
-@pytest.mark.parametrize("form", ["vllm", "sglang"])
-def test_a_count_that_no_message_holds_is_named(form: str) -> None:
-    counts = {"completion_tokens": 2**64}
-    key = "meta_info" if form == "sglang" else "usage"
-    *_, failure = messages_of(form, {key: counts, "output_ids": [5]})
-    assert isinstance(failure, Failure) and f"$.{key}.completion_tokens" in failure.why
-
-
 def test_content_that_is_no_stream_is_named() -> None:
     for headers, name in (({b"content-type": b"text/html"}, "text/html"), ({}, "no content type")):
         shared, messages = shared_of("vllm")
@@ -205,40 +176,7 @@ def test_an_answer_in_one_piece_has_no_first_token_to_time(
         assert [type(message) for message in messages] == kinds
 
 
-@pytest.mark.parametrize("form", ADAPTERS)
-def test_a_request_has_its_own_prompt_and_salt_and_its_run_s_sampling(form: str) -> None:
-    shared, _ = shared_of(form)
-    salts = set()
-    prompts: list[Any] = [[1, 2], [3]] if ADAPTERS[form].token_ids else ["\0prompt", "\0salt"]
-    for sampling, prompt in product((STREAMED, WHOLE, STREAMED), prompts):
-        body = json.loads(shared.body(prompt, sampling))
-        salt = body.get("cache_salt") or body.get("extra_key") or ""
-        own_body = ADAPTERS[form].body(prompt, sampling, "m", salt)
-        assert body == json.loads(msgspec.json.encode(own_body))
-        salts.add(salt)
-    assert (len(salts) == 6 and {len(salt) for salt in salts} == {16}) or salts == {""}
-
-
 # A first token that never comes
-
-
-def forgotten(queue: WaitingRequests, sent_s: float, now: float) -> bool:
-    return queue.has_forgotten(sent_s, now - sent_s, SILENCE_S)
-
-
-def test_a_request_that_others_overtook_is_forgotten_once_it_waited_long() -> None:
-    queue = WaitingRequests()
-    for number in range(100):
-        queue.came(1.0 + number, 1.5 + number)
-    assert not forgotten(queue, 0.5, 25.0)
-    assert forgotten(queue, 0.5, 26.0)
-
-
-def test_short_prompts_may_be_taken_before_a_long_one_that_came_first() -> None:
-    queue = WaitingRequests()
-    for number in range(1, 200):
-        assert not forgotten(queue, 0.0, 2.0 * number)
-        queue.came(0.001 * number, 2.0 * number)
 
 
 def unstreamed(began: float) -> tuple[HttpWorkerState, list[Any], GenerationRequest]:
@@ -262,15 +200,6 @@ def is_given_up(request: GenerationRequest, messages: list[Any], now: float) -> 
     failures = [message.why for message in messages if isinstance(message, Failure)]
     assert failures in ([], ["sent nothing for 25 s in the middle of an answer"])
     return bool(failures)
-
-
-def test_an_unstreamed_answer_may_stop_for_long_as_it_may_be_preempted() -> None:
-    shared, messages, request = unstreamed(100.0)
-    others = [under_way(shared, number, WHOLE) for number in range(8, 12)]
-    for number in range(20, 24):
-        answered_in_full(shared, number, 100.5)
-    assert not is_given_up(request, messages, 500.0)
-    assert len(shared.under_way) == 1 + len(others)
 
 
 def test_an_unstreamed_answer_that_a_later_request_overtook_has_stopped() -> None:
@@ -313,17 +242,6 @@ def test_what_waits_is_looked_at_and_given_up() -> None:
     (failure,) = messages
     assert (failure.number, failure.died) == (0, False)
     assert failure.why.startswith("sent no first token for 26 s while requests sent later got")
-
-
-def test_the_waits_of_an_earlier_run_are_forgotten() -> None:
-    shared, _ = shared_of("vllm")
-    shared.queues[0].came(0.0, 300.0)
-    first, second = (GenerationRequest(shared, number, 0, b"", STREAMED) for number in range(2))
-    first.start()
-    assert shared.queues == [WaitingRequests()]
-    shared.queues[0].came(0.0, 2.0)
-    second.start()
-    assert shared.queues == [WaitingRequests(0.0, 2.0)]
 
 
 @pytest.mark.parametrize("messages", [[Drop()], [WORKER_CONFIG, WORKER_CONFIG]])
@@ -454,26 +372,6 @@ def test_a_request_that_cannot_be_made_is_the_fault_of_no_server() -> None:
 
 
 # Text in place of tokens
-
-
-def test_a_prompts_text_is_the_same_tokens_again() -> None:
-    settings = resolve_settings({}, {})
-    prompts = Inputs(settings, [LLAMA3_1_8B]).prompts(LLAMA3_1_8B)
-    tokenizer = Tokenizer.from_file(str(embedded_model_dir() / "tokenizer.json"))
-    assert len(prompts) > 10
-    for prompt in prompts:
-        assert tokenizer.encode(text_codec().prompt(list(prompt))).ids == prompt
-
-
-def test_tokens_are_counted_over_the_whole_text() -> None:
-    codec = text_codec()
-    # One character of several tokens, none of which is a text of its own.
-    assert len(codec.tokens("\N{GRINNING FACE}")) > 1
-    assert codec.tokens("a summary") == codec.tokens("a") + codec.tokens(" summary")
-    # An answer that ended at once is its end alone.
-    settings = json.loads((embedded_model_dir() / "tokenizer_config.json").read_text())
-    tokenizer = Tokenizer.from_file(str(embedded_model_dir() / "tokenizer.json"))
-    assert codec.tokens("") == [tokenizer.token_to_id(settings["eos_token"])]
 
 
 def test_what_a_server_puts_before_every_text_is_not_sent_twice(tmp_path: Path) -> None:

@@ -190,23 +190,6 @@ def test_a_body_that_goes_on_after_the_answer_delays_nobody() -> None:
     assert [connection for connection, _ in server.seen] == [1, 2, 3]
 
 
-def test_a_connection_that_was_opened_ahead_is_a_kept_one() -> None:
-    async def ask() -> tuple[Any, Server]:
-        async with scripted(["hold", "close", "answer"]) as (server, port):
-            requests = Requests(port, connections=2)
-            requests.start(0)
-            await happens(lambda: bool(server.seen and requests.pool._idle))
-            requests.start(1)
-            told = await requests.outcome(1)
-            server.let_go.set()
-            assert isinstance(await requests.outcome(0), ServerAnswer)
-            return told, server
-
-    answer, server = asyncio.run(ask())
-    assert answer.resent == 1
-    assert len({connection for connection, _ in server.seen}) == 3
-
-
 def test_who_is_given_which_connection() -> None:
     async def give() -> None:
         pool = Requests(1, connections=3).pool

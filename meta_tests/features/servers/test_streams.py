@@ -9,8 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from meta_tests.features.servers.http_requests import STREAMED, piece, shared_of, under_way
 from meta_tests.made_runs import MadeRun, remote_run, stream_figures
@@ -107,17 +105,6 @@ def test_without_a_limit_half_as_long_again_is_too_much() -> None:
     for first, size, held in ((44, 128, True), (43, 128, False), (8, 12, False), (9, 12, True)):
         found = figures(*[streamed(*steps(0.03, first, *[1] * (size - first)))] * 3)
         assert bool(held_back(found)) is held, first
-
-
-@given(st.integers(2, 300), st.data())
-def test_later_tpot_is_that_of_the_server(tokens: int, data: st.DataObject) -> None:
-    """However many tokens an event has, if each is sent as soon as it is full."""
-    size = data.draw(st.integers(1, tokens - 1))
-    sizes = [size] * (tokens // size) + ([tokens % size] if tokens % size else [])
-    found = figures(streamed(*steps(0.05, *sizes)))
-    assert found.later_tpot_ms["p99"] == pytest.approx(50, rel=1e-4)
-    assert found.tpot_ms["p99"] <= found.later_tpot_ms["p99"]
-    assert found.first_tokens["p50"] == size
 
 
 def test_a_tpot_at_the_limit_is_too_long() -> None:

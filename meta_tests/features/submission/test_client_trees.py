@@ -54,18 +54,6 @@ def test_the_clients_results_make_a_tree(tmp_path: Path, folders: dict[str, Path
     assert failed(tree) == []
 
 
-def test_they_stand_beside_loadgens_and_a_path_may_name_benchmark_and_scenario(
-    tmp_path: Path, folders: dict[str, Path]
-) -> None:
-    offline = LLAMA3_1_8B.scenario("Offline")
-    results = [write_result(tmp_path / "results", LLAMA3_1_8B, offline)]
-    for name in ("Server", "Interactive"):
-        results.append(tmp_path / "llama3.1-8b" / name)
-        shutil.copytree(folders[name], results[-1])
-    assert submit(tmp_path, *map(str, results)) == 0
-    assert failed(tmp_path / "tree") == []
-
-
 def test_a_run_of_the_suite_is_named_by_its_folder(
     tmp_path: Path, folders: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -155,16 +143,6 @@ def test_each_session_lies_where_the_round_wants_it(
     (server,) = performance.glob("power/server.json")
     server.write_text(json.dumps({**json.loads(server.read_text()), "debug": True}))
     assert list(failed_rules(tmp_path / "tree").values()) == [["power_debug"]]
-
-
-def test_a_folder_may_be_one_session_and_a_result_without_one_is_no_power_result(
-    tmp_path: Path, submit: Submit
-) -> None:
-    runs, power = make(tmp_path)
-    status, output = submit(runs, "--power", str(power / "Offline"))
-    assert status == 0, output
-    names = {path.parents[1].name for path in (tmp_path / "tree").rglob("performance/power")}
-    assert names == {"Offline"}
 
 
 def replace_power_run(power: Path) -> None:

@@ -1,6 +1,5 @@
 """Packages of MLPerf Endpoints, built of the client's files and submission.toml."""
 
-import json
 import re
 import shutil
 from collections.abc import Callable
@@ -28,7 +27,6 @@ from mlperf_suite.features.endpoints.curve.curve_figures import (
     CurvePoint,
 )
 from mlperf_suite.features.endpoints.official_client_results.series import SERIES_MODELS
-from mlperf_suite.features.submission.official_client_points import read_points
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import Summary
@@ -73,39 +71,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 def test_a_package_of_complete_points_stands(built: Built, model: str, dedicated: bool) -> None:
     (group,) = judge_folder(built(model, dedicated) / "out" / "Someone" / "box-2026")
     assert [v.line for v in group.verdicts if v.status == "failed"] == []
-
-
-def test_what_can_be_computed_is(built: Built) -> None:
-    root = built("llama3_1-8b", False)
-    names = {16: "low_latency", 24: "low_concurrency", 64: "med_concurrency"}
-    names |= dict.fromkeys((128, 256, 512, 1024), "high_concurrency")
-    assert {c: point_of(root, c)["region"] for c in names} == names
-    highest = point_of(root, 1024)
-    assert (highest["offline"], highest["seed_set"]) == ("elected", "A")
-    assert highest["dataset_type"] == "Accuracy + Performance"
-    assert point_of(root, 512)["dataset_type"] == "Performance"
-    # A dedicated Offline run is in no region.
-    root = built("llama3_1-8b", True)
-    point = point_of(root, SERIES_MODELS["llama3_1-8b"].samples)
-    assert (point["offline"], point["region"]) == ("dedicated", "submitters_choice")
-    assert point_of(root, 1024)["offline"] == "none"
-
-
-def test_a_point_may_have_members_of_its_own(tmp_path: Path) -> None:
-    write_curve(tmp_path)
-    of_point = (
-        "[point.64]\ntensor_parallel = 2\ndata_parallel = 4\n"
-        "link_to_model_transformation = 'https://example.org/how'\n"
-    )
-    (tmp_path / "submission.toml").write_text(FACTS + of_point)
-    assert build(tmp_path) == 0
-    (path,) = (tmp_path / "out").glob("*/*/results/*/*/r64/system_desc.json")
-    description = json.loads(path.read_text())
-    assert (description["tensor_parallel"], description["data_parallel"]) == (2, 4)
-    assert "link_to_model_transformation" not in description
-    point = point_of(tmp_path, 64)
-    assert point["link_to_model_transformation"] == "https://example.org/how"
-    assert "tensor_parallel" not in point
 
 
 def test_accuracy_may_have_a_run_of_its_own(tmp_path: Path, capsys: Capture) -> None:
@@ -233,18 +198,6 @@ def test_what_cannot_be_is_one_line(
     assert words in refusal
 
 
-def test_a_point_has_the_scores_of_the_accuracy_run_beside_it(tmp_path: Path, curve: Path) -> None:
-    name = next(path.name for path in sorted(curve.iterdir()) if (path / "accuracy").is_dir())
-    point, scored = tmp_path / "points" / name, tmp_path / "points" / name / "scored"
-    shutil.copytree(curve / name, point / "report")
-    shutil.copytree(curve / name, scored / "report")
-    shutil.rmtree(point / "report" / "accuracy")
-    (read,), reasons = read_points([tmp_path / "points"])
-    assert (read.folder, reasons) == (point / "report", [])
-    assert read.accuracy_file == scored / "report" / "accuracy" / "accuracy_results.json"
-    assert read.accuracy is not None
-
-
 @pytest.fixture
 def replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A curve of a small data set whose point at 64 has events, of a run whose warm-up has two
@@ -283,14 +236,3 @@ def test_the_steady_state_and_the_warm_up_are_computed_from_events(
     shutil.rmtree(tmp_path / "out")
     assert build(tmp_path) == 2
     assert "package_distributions: found r128: issued" in capsys.readouterr().err
-
-
-def test_a_curve_that_would_not_stand_is_refused(tmp_path: Path, capsys: Capture) -> None:
-    curve = write_curve(tmp_path)
-    write_facts(tmp_path)
-    (curve / "c24").rename(tmp_path / "elsewhere")
-    assert build(tmp_path) == 2
-    error = capsys.readouterr().err
-    assert "package_points: found 6 points" in error
-    assert "no point in low" in error
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".out")] == []

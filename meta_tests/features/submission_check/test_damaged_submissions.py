@@ -233,22 +233,6 @@ def test_a_linked_run_is_named(submission: Path, tmp_path: Path) -> None:
     assert f"--logs {tmp_path / 'root/run'}" in group.verdicts[0].why
 
 
-@pytest.mark.parametrize(
-    ("path", "rules"),
-    [
-        ("accuracy/accuracy.txt", {"required_files"}),
-        ("performance/run_1/mlperf_log_detail.txt", {"required_files", "log_is_whole"}),
-    ],
-)
-def test_what_depends_on_a_missing_file_is_not_judged(
-    submission: Path, tmp_path: Path, path: str, rules: set[str]
-) -> None:
-    (submission / RESULT / path).unlink()
-    (group,) = (g for g in judge_folder(tmp_path) if g.name == SERVER)
-    assert set(group.failed_rules) == rules
-    assert any(path in v.why for v in group.verdicts if v.status == "not judged")
-
-
 def test_a_linked_benchmark_is_judged(submission: Path, tmp_path: Path) -> None:
     """Of a submission with another benchmark, the only one that no link leads to."""
     write_submission(tmp_path, LLAMA3_1_8B_EDGE, V6_1, submitter="Another")

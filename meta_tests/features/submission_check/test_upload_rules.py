@@ -48,14 +48,6 @@ def test_what_a_repository_refuses_is_named(
     assert broken(submission) == ({"submission_upload": f"src/{shown} {why}"} if why else {})
 
 
-def test_a_mapping_that_cannot_be_read_fails_where_it_is_read(submission: Path) -> None:
-    (submission / "model_mapping.json").write_text("{")
-    assert broken(submission) == {}
-    (submission.parents[1] / "open").mkdir()
-    opened = submission.rename(submission.parents[1] / "open" / "Someone")
-    assert list(broken(opened)) == ["submission_model_mapping"]
-
-
 @pytest.mark.parametrize(
     ("line", "names"),
     [

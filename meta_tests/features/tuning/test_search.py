@@ -35,58 +35,6 @@ def test_a_search_begins_with_the_default_and_ends_near_the_optimum() -> None:
     assert share and share > 0.95
 
 
-def test_the_best_is_not_the_luckiest_run() -> None:
-    search = TuningSearch({"a": (None, True, False)}, seed=0)
-    for value, rate in ((None, 100), (True, 110), (True, 111), (True, 112), (False, 114)):
-        search.add(Trial({"a": value}, rate, 0.05))
-    for rate in (99, 101, 98):
-        search.add(Trial({"a": False}, rate, 0.05))
-    search.add(Trial({"a": False}, reason="out of memory"))
-    assert search.best() == {"a": True}
-
-
-def test_settings_that_are_being_measured_are_not_proposed_again() -> None:
-    search = TuningSearch({"a": (None, 1), "b": (None, 1)}, seed=0)
-    pending: list[Settings] = []
-    for _ in range(4):
-        pending.append(search.following(0.9, pending))
-    search.add(Trial(pending[0], 100.0, 0.01))
-    search.add(Trial(pending[1], 101.0, 0.01))
-    every = [{"a": a, "b": b} for a in (None, 1) for b in (None, 1)]
-    assert search.following(0.9, every[:3]) == every[3]
-
-
-def test_a_search_of_few_trials_changes_one_setting_after_the_other() -> None:
-    space = {"a": (None, "x", "y"), "b": (None, 1, 2, 4), "c": (None, True)}
-    search = TuningSearch(space, seed=0)
-    singles = []
-    for spent in (0.0, 0.15, 0.3, 0.45):
-        singles.append(search.following(spent))
-        search.add(Trial(singles[-1], 100.0, 0.05))
-    changed = [{n: choice for n, choice in row.items() if choice is not None} for row in singles]
-    assert changed == [{}, {"a": "x"}, {"b": 1}, {"c": True}]
-
-
-def test_a_fixed_setting_is_in_every_trial() -> None:
-    search = TuningSearch({"a": (8,), "b": (None, True, False)}, seed=0)
-    for number in range(16):
-        search.add(Trial(search.following(number / 16), 100.0, 0.05))
-    assert {trial.settings["a"] for trial in search.trials} == {8}
-    assert search.best()["a"] == 8
-
-
-def test_the_leader_is_known_after_two_runs() -> None:
-    search = TuningSearch({"a": (None, True)}, seed=0)
-    search.add(Trial({"a": None}, 100.0, 0.05))
-    assert search.leader() is None
-    for rate in (130.0, 131.0, 129.0):
-        search.add(Trial({"a": True}, rate, 0.05))
-    leader = search.leader()
-    assert leader is not None
-    assert math.exp(leader.mean) == pytest.approx(128, abs=4)
-    assert 0 < leader.deviation < 0.05
-
-
 def test_a_space_of_millions_is_sampled() -> None:
     space = {name: tuple(range(20)) for name in "abcdef"}
     search = TuningSearch(space, seed=0)
@@ -166,12 +114,6 @@ def test_probes_that_say_little_cut_little() -> None:
     assert cut_by_probe(SLOW, leader, 48) is None
 
 
-def test_without_a_probed_run_nothing_is_cut() -> None:
-    unprobed = MeasuredTrial(Trial({}, 100.0), "001")
-    assert leader_of(BEST, [unprobed, run_of(50, 40, cut="as a cut one is no run")], "") is None
-    assert leader_of(None, [run_of(100, 80)], "") is None
-
-
 def test_a_running_trial_is_cut_when_its_speed_is_known(tmp_path: Path) -> None:
     first = run_of(100, 80)
     leader = leader_of(BEST, [first, run_of(60, 48), run_of(90, 71)], "tokens/s")
@@ -245,22 +187,6 @@ def test_an_order_of_two_settings(tmp_path: Path) -> None:
         settings = search.following(number / 25)
         assert condition.holds(settings), "a search proposes only what goes together"
         search.add(Trial(settings, 100.0 + number, 0.05))
-
-
-@pytest.mark.parametrize(
-    ("only", "refused"),
-    [
-        ("eager in [null, false]", [True]),
-        ("eager != true", [True]),
-        ("eager == null", [True, False]),
-    ],
-)
-def test_values_of_another_setting(tmp_path: Path, only: str, refused: list[bool]) -> None:
-    text = f'[[when]]\ngraph = 512\nonly = "{only}"'
-    (condition,) = conditions_of(file_with(tmp_path, text), SPACE)
-    settings = {"seqs": None, "tokens": None, "graph": 512}
-    assert [e for e in SPACE["eager"] if not condition.holds({**settings, "eager": e})] == refused
-    assert condition.holds({**settings, "graph": 8, "eager": True})
 
 
 def test_vllm_refuses_more_sequences_than_tokens_and_more_ranks_than_gpus() -> None:

@@ -215,13 +215,6 @@ def test_both_sides_of_a_pair_are_sized_alike(tmp_path: Path, trials: ScriptedTr
     assert set(limits[1:]) == {5.0}, "each lasts a second"
 
 
-def test_runs_that_were_removed_leave_their_numbers(tmp_path: Path, trials: ScriptedTrials) -> None:
-    for name in ("002", "007", "notes"):
-        (tmp_path / "runs" / name).mkdir(parents=True)
-    tuned(tmp_path)
-    assert (tmp_path / "runs" / "008").is_dir()
-
-
 @pytest.mark.parametrize("name", TARGET_NAMES)
 def test_the_probe_judges_only_a_rate_that_is_proportional_to_it(
     tmp_path: Path, monkeypatch: MonkeyPatch, trials: ScriptedTrials, name: str

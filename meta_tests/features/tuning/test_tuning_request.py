@@ -9,18 +9,16 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from pytest import CaptureFixture, MonkeyPatch
+from pytest import CaptureFixture
 
 from mlperf_suite.__main__ import main
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.endpoints.curve.curve_figures import PART, CurveFigures, CurvePoint
 from mlperf_suite.features.energy.energy_figures import EnergyFigures, KindFigures
 from mlperf_suite.features.peak_search.figures import PeakFigures
-from mlperf_suite.features.tuning import space
 from mlperf_suite.features.tuning.command import add_options
 from mlperf_suite.features.tuning.space import (
     Settings,
-    Space,
     run_arguments,
     run_variables,
     serve_command,
@@ -110,29 +108,7 @@ def test_a_machines_space_is_what_it_and_its_vllm_can() -> None:
         assert choices_for(machine, known) == {"dtype": ("bfloat16",)}
 
 
-def test_the_space_is_that_of_the_gpus_of_a_slot(monkeypatch: MonkeyPatch) -> None:
-    seen: list[object] = []
-
-    def machine_space(gpus: int | None = None) -> Space:
-        seen.append(gpus)
-        return {"max_num_seqs": (None, 16)}
-
-    monkeypatch.setattr(space, "machine_space", machine_space)
-    slots = asked("--slot=0,1", "--slot=2,3"), asked("--slot=5"), asked()
-    assert seen == [2, 1, None]
-    assert [request.measured["gpus"] for request in slots] == seen
-
-
 # Other words of the command
-
-
-def test_the_defaults_variables_are_measured(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
-    (tmp_path / "space.toml").write_text("OMP_BIND = ['0', '1']\n")
-    requests = []
-    for value in ("0", "1"):
-        monkeypatch.setenv("OMP_BIND", value)
-        requests.append(asked(f"--space={tmp_path}/space.toml").measured)
-    assert requests[0] != requests[1]
 
 
 @pytest.mark.parametrize(
