@@ -12,10 +12,22 @@ from mlperf_suite.features.mmlu.report import mmlu_sections
 from mlperf_suite.loadgen.timeline import EngineLoad
 from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.reports.run_report import remote_note
-from mlperf_suite.results.schema import Config, EngineFacts, Meta, PerformanceFigures, Run, Summary
+from mlperf_suite.reports.writing import index_html, index_markdown
+from mlperf_suite.results.run_folder import read_entries, trends_of, write_json
+from mlperf_suite.results.schema import (
+    CLIENT_BOUND,
+    Config,
+    EngineFacts,
+    Meta,
+    PerformanceFigures,
+    Run,
+    Summary,
+)
+from mlperf_suite.rules.verdict import Verdict
 
 META = Meta(benchmark="llama3.1-8b", scenario="Server", model="m", status="complete", label="smoke")
 FIGURES = PerformanceFigures(tokens_per_sec=840.0, duration_s=10.0)
+BOUND = (Verdict("client_bound", "failed", "99% of a core", "below 90% of a core"),)
 
 
 def summary_of(*modes: str, remote: RemoteRun | None = None) -> Summary:
