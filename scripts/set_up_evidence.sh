@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Install what evidence compares with or runs, as far as package indexes have it: coverage in .venv,
 # the checker of MLPerf Endpoints in .evidence/endpoints-checker, MLflow's server in .evidence/mlflow,
+# LiteLLM's proxy in .evidence/litellm,
 # bfcl-eval in .bfcl and, for root on Debian or Ubuntu, PHP, Ruby, Node.js, TypeScript and Chromium.
 # Tests that lack something name it.
 set -eu
@@ -8,6 +9,8 @@ cd "$(dirname "$0")/.."
 folder=.evidence
 checker=endpoints-submission-cli==1.5.3.0
 mlflow=mlflow==3.17.2
+# Later ones need a package of their own version that package indexes do not all have.
+litellm=litellm[proxy]==1.108.7
 state=$(cat "$0" requirements/evidence.lock .venv/.packages 2>/dev/null | sha256sum | cut -d' ' -f1)
 stamp=$folder/.set-up
 say() { printf 'evidence: %s\n' "$*"; }
@@ -19,7 +22,7 @@ rm -rf "$folder"
 mkdir -p "$folder"
 pip="-m pip --disable-pip-version-check install -qq"
 .venv/bin/python $pip --no-deps --require-hashes -r requirements/evidence.lock
-for program in "endpoints-checker $checker" "mlflow $mlflow"; do
+for program in "endpoints-checker $checker" "mlflow $mlflow" "litellm $litellm"; do
   place=$folder/${program% *} package=${program#* }
   say "$package in $place"
   .venv/bin/python -m venv "$place"

@@ -27,7 +27,7 @@ WITH_A_VALUE = {"-m", "-k", "-n", "-c", "-p", "--dist", "--tune"}
 
 OF_THE_SYSTEM = {
     *("export", "set", "cd", "mkdir", "cp", "mv", "printf", "tar", "git", "curl", "jq"),
-    *("nvidia-smi", "docker", "podman", "buildah", "kubectl", "pip", "uvx"),
+    *("nvidia-smi", "docker", "podman", "buildah", "kubectl", "litellm", "pip", "uvx"),
     *(".venv/bin/ray", "power_client"),  # of make ray, of mlcommons/power-dev
 }
 """Programs that a page may call and that are not ours to check."""

@@ -1,9 +1,15 @@
-"""llama.cpp's server and `transformers serve` with the embedded model, each in its own process."""
+"""llama.cpp's server and `transformers serve` with the embedded model, and what may stand before a
+server: LiteLLM's proxy. Each is a process of its own."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import sys
+import tempfile
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.assets import GGUF_FILE, assets_dir, embedded_model_dir
@@ -14,6 +20,10 @@ from scripts.local_servers import LocalServer, model_server
 
 LLAMA_CPP_PYTHON = SUITE_FOLDER / ".venv-llama-cpp" / "bin" / "python"
 """The environment in which `make stacks` installs llama.cpp's server."""
+LITELLM = SUITE_FOLDER / ".evidence" / "litellm" / "bin" / "litellm"
+"""LiteLLM's proxy, as `make evidence` installs it."""
+LITELLM_KEY = "sk-of-this-machine"
+"""It does not start without a key that every request must have."""
 
 
 def llama_cpp_server() -> AbstractContextManager[LocalServer]:
@@ -47,3 +57,25 @@ def transformers_server() -> AbstractContextManager[LocalServer]:
     command = [sys.executable, "-m", "transformers.cli.transformers", "serve", name]
     command += ["--device", "cpu", "--dtype", dtype]
     return model_server("transformers serve", command, name, "/health", {"HF_HUB_OFFLINE": "1"})
+
+
+@contextlib.contextmanager
+def litellm_proxy(server: LocalServer) -> Iterator[LocalServer]:
+    """LiteLLM's proxy in front of a server, with the configuration of docs/endpoints.md.
+
+    Raises UsageError if `make evidence` did not install it, EngineError if it does not start.
+    """
+    if not LITELLM.is_file():
+        raise UsageError(f"LiteLLM is not installed at {LITELLM}: run 'make evidence'")
+    reached = {"model": f"hosted_vllm/{server.model}", "api_base": f"{server.url}/v1"}
+    config = {"model_list": [{"model_name": server.model, "litellm_params": reached}]}
+    with tempfile.TemporaryDirectory() as folder:
+        # YAML reads JSON.
+        file = Path(folder) / "litellm.yaml"
+        file.write_text(json.dumps(config))
+        command = [str(LITELLM), "--config", str(file)]
+        # It asks GitHub for the prices of models otherwise.
+        variables = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MASTER_KEY": LITELLM_KEY}
+        ready = "/health/liveliness"
+        with model_server("LiteLLM", command, server.model, ready, variables) as proxy:
+            yield proxy

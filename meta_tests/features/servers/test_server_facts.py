@@ -85,6 +85,23 @@ def test_each_of_vllms_data_parallel_engines_has_a_batch() -> None:
     assert server_facts._vllm_batch({"vllm_config": own}) == 32
 
 
+@pytest.mark.parametrize(
+    ("stated", "context"),
+    [
+        ({"max_model_len": 4096, "meta": {"n_ctx": 1}}, 4096),
+        ({"meta": {"n_ctx": 2048}}, 2048),
+        ({"meta": [2048]}, None),
+    ],
+)
+def test_the_context_is_as_the_list_of_models_states_it(
+    stated: dict[str, Any], context: int | None
+) -> None:
+    models = json.dumps({"data": [{"id": "m", **stated}]}).encode()
+    with server_of({"/v1/models": answer(models)}) as (config, _):
+        assert check_reachable(config) == context
+        assert find_server_facts(config, config.targets[0]).max_model_len == context
+
+
 @pytest.mark.parametrize("owner", ["vllm", "sglang", "me"])
 def test_every_question_asks_for_an_answer_that_is_not_compressed(owner: str) -> None:
     pages = {path: answer(body) for path, body in pages_of(owner).items()}

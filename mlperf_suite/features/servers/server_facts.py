@@ -175,8 +175,15 @@ def check_reachable(config: EndpointConfig) -> int | None:
         model = _model_of(config, response.target, models)
         if model not in models:
             _check_served(config, response.target, models)
-        contexts.append(_context(model.get("max_model_len")))
+        contexts.append(_context(_stated_context(model)))
     return min(filter(None, contexts), default=None)
+
+
+def _stated_context(model: Mapping[str, Any]) -> object:
+    """The context in an entry of /v1/models: as vLLM and SGLang state it, or as llama.cpp's server
+    does, which divides it among the requests that it works on at once (tools/server)."""
+    meta = model.get("meta")
+    return model.get("max_model_len") or (meta.get("n_ctx") if isinstance(meta, dict) else None)
 
 
 def _context(length: object) -> int | None:
@@ -191,7 +198,7 @@ def find_server_facts(config: EndpointConfig, target: Target) -> ServerFacts:
     model = _model_of(config, target, models)
     form = config.kind
     kind = _kind(config, target, model) if form is None else _SECOND_ROUTES.get(form, form)
-    version, length = "", model.get("max_model_len")
+    version, length = "", _stated_context(model)
     batch: int | None = None
     changes: tuple[str, ...] = ()
     speculative: Mapping[str, object] | None = {}
