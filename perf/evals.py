@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -34,9 +35,23 @@ from mlperf_suite.features.evals.task_lm import TaskLM, open_journal
 from mlperf_suite.hardware import Precision
 from mlperf_suite.settings import resolve_settings
 from perf.mmlu_equality import TOLERANCE, lm_eval_backend
-from perf.pairs import in_turn, middle, print_header, print_row
+from perf.pairs import cpu_s, in_turn, middle, print_header, print_row
 
 MODEL = str(embedded_model_dir())
+
+
+_COLUMNS = (
+    *("round", "suite, documents/s", "lm-eval, documents/s", "ratio"),
+    *("suite, processor s", "lm-eval, processor s", "ratio of these"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What an evaluation took: by the clock, and of all processors in this program's processes."""
+
+    elapsed_s: float
+    processor_s: float
 
 
 class Suite:
@@ -80,12 +95,12 @@ def tasks_of(names: str | None, limit: int) -> Iterator[Callable[[], EvalTask]]:
         yield partial(read_task, name, shots, settings)
 
 
-def timed(lm: Any, task: EvalTask) -> tuple[EvalScores, dict[str, Any], float]:
-    """The scores, lm-eval's samples and the seconds of an evaluation."""
-    start_s = time.perf_counter()
+def timed(lm: Any, task: EvalTask) -> tuple[EvalScores, dict[str, Any], Spent]:
+    """The scores, lm-eval's samples and what an evaluation took."""
+    start_s, used_s = time.perf_counter(), cpu_s()[1]
     evaluation = evaluate(lm, task)
-    elapsed_s = time.perf_counter() - start_s
-    return scores_of(task, evaluation), evaluation["samples"], elapsed_s
+    spent = Spent(time.perf_counter() - start_s, cpu_s()[1] - used_s)
+    return scores_of(task, evaluation), evaluation["samples"], spent
 
 
 def prompts_of(samples: dict[str, Any]) -> dict[tuple[str, int], str]:
@@ -154,25 +169,29 @@ def hugging_face(precision: Precision) -> AbstractContextManager[Any]:
 
 
 def compare_speed(suite: Suite, backend: Any, read: Callable[[], EvalTask], rounds: int) -> None:
-    """Print documents/s of both, in turns."""
+    """Print documents/s of both, in turns, and how much longer lm-eval took: by the clock, and in
+    processor time, which other programs on the machine change less."""
 
-    def of_lm_eval() -> float:
+    def of_lm_eval() -> Spent:
         backend.model.reset_prefix_cache()
         return timed(backend, read())[2]
 
-    def of_suite() -> float:
+    def of_suite() -> Spent:
         task = read()
         return timed(suite.lm(task), task)[2]
 
-    planned = read().planned
-    print_header("round", "suite", "lm-eval", "ratio")
-    ratios = []
+    task = read()
+    print(f"{task.name}, {task.planned} documents")
+    print_header(*_COLUMNS)
+    clock, processor = [], []
     for pair in in_turn({"suite": of_suite, "lm-eval": of_lm_eval}, rounds):
         ours, theirs = (pair.results[name] for name in ("suite", "lm-eval"))
-        ratios.append(theirs / ours)
-        rates = (f"{planned / seconds:.3f}" for seconds in (ours, theirs))
-        print_row(pair.number, *rates, f"{ratios[-1]:.2f}")
-    print_row("median", "", "", middle(ratios))
+        clock.append(theirs.elapsed_s / ours.elapsed_s)
+        processor.append(theirs.processor_s / ours.processor_s)
+        rates = (f"{task.planned / side.elapsed_s:.3f}" for side in (ours, theirs))
+        used = (f"{side.processor_s:.1f}" for side in (ours, theirs))
+        print_row(pair.number, *rates, f"{clock[-1]:.2f}", *used, f"{processor[-1]:.2f}")
+    print_row("median", "", "", middle(clock), "", "", middle(processor))
 
 
 def main() -> None:
