@@ -12,13 +12,14 @@ import subprocess
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ci import gate
 from evidence.from_elsewhere import MLFLOW, needs_mlflow
 from meta_tests.suite_runs import run_suite
 from mlperf_suite.__main__ import main
@@ -139,6 +140,76 @@ def test_a_day_of_a_team(
     assert main(["track", str(tmp_path / "own")]) == 0
     assert len(server.runs("nightly")) == 2 + 2 * DAYS
     assert not (tmp_path / "own" / ".track-queue").exists()
+    # The newest results of all nodes: the two systems', and this machine's.
+    capsys.readouterr()
+    nodes = tmp_path / "nodes.json"
+    files = (f"--json={nodes}", f"--plot={tmp_path}/nodes.png", f"--html={tmp_path}/nodes.html")
+    assert main(["compare", "mlflow:nightly", *files]) == 0
+    machines = [run["node_name"] for run in json.loads(nodes.read_text())["runs"]]
+    assert sorted(filter(None, machines)) == ["CPU A", "CPU B"] and len(machines) == 3
+
+
+def test_ten_nodes_in_one_experiment_are_compared_by_one_command(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "ten-nodes")
+    own = run_suite(tmp_path / "own", *OFFLINE, STAND_IN='{"delays_s": [0, 10.2]}')
+    names = [f"node-{number:02}" for number in range(10)]
+    for day in (1, 2):
+        for node in names:
+            copy_result(own.folder, tmp_path / node, node, day)
+    assert main(["track", *(str(tmp_path / node) for node in names)]) == 0
+    capsys.readouterr()
+    files = (f"--json={tmp_path}/nodes.json", f"--plot={tmp_path}/nodes.png")
+    assert main(["compare", "mlflow:ten-nodes", *files]) == 0
+    compared = json.loads((tmp_path / "nodes.json").read_text())
+    runs = [run for run in compared["runs"] if run["node_name"]]
+    assert [run["name"] for run in runs] == names, compared["runs"]
+    assert {run["started"][:10] for run in runs} == {"2099-11-02"}
+    assert "node-09 is unchanged from" in " ".join(capsys.readouterr().out.split())
+
+
+class Job:
+    """A CI job: its variables, and a session of the stand-in in place of the GPU's."""
+
+    def __init__(self, folder: Path, **variables: str) -> None:
+        told = {"OUT": str(folder), "BASELINES": "mlflow:gate@last-good", "PROFILE": "smoke"}
+        told |= {"REPEAT": "1", "KEEP": "true", **variables}
+        self.job = gate.Job.of({f"MLPERF_{name}": value for name, value in told.items()})
+
+    def measure(self) -> int:
+        return gate.measure(self.job, self._run)
+
+    def table(self) -> str:
+        return (self.job.out / "table.md").read_text()
+
+    def _run(self, command: Sequence[str], into: Path | None) -> int:
+        if "pytest" not in command or "server and datacenter" in command:
+            return gate._run(command, into) if into else 0
+        session = ["-p", "meta_tests.stand_in_plugin", "--warmup=0", "--offline-target-qps=8.4"]
+        return gate._run([*command, *session, "-k", "not test06"], into)
+
+
+def test_a_ci_job_keeps_its_baselines_there_and_passes_nothing_without_the_server(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN", '{"delays_s": [0, 10.2]}')
+    first = Job(tmp_path / "first")
+    assert first.measure() == 0, first.table()
+    assert "no last-good baseline of offline in mlflow:gate" in first.table()
+    assert not server.runs("mlperf-suite") and not server.runs("gate")
+    assert gate.keep(first.job) == 0
+    (kept,) = server.runs("gate")
+    assert kept.data.tags["mlperf.pinned"] == "true"
+    second = Job(tmp_path / "second")
+    assert second.measure() == 0, second.table()
+    assert "Against the pinned baseline:" in second.table()
+    assert kept.info.run_name in second.table()
+    server.kill()
+    third = Job(tmp_path / "third")
+    assert third.measure() == 2
+    assert "Nothing was measured: mlflow:gate: the server does not answer" in third.table()
+    assert gate.keep(second.job) == 2
 
 
 def copy_result(folder: Path, team: Path, system: str, day: int) -> None:

@@ -311,7 +311,7 @@ def test_the_gate_reads_the_last_good_or_the_pinned_or_a_named_result(
     assert fetched("last-good", None) == [ids["20261105"], ids["20261102"]]
     assert fetched(ids["20261104"]) == [ids["20261104"]]
     assert fetched("pinned") == []
-    client.get_run(ids["20261101"]).data.tags["mlperf.pinned"] = "since the release"
+    sender.keep_result(tracker, days[0], pinned=True)
     assert fetched("pinned") == [ids["20261101"]]
     read = tmp_path / "into" / ids["20261101"] / days[0].name
     names = {str(path.relative_to(read)) for path in read.rglob("*") if path.is_file()}

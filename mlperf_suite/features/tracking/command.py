@@ -13,6 +13,7 @@ from mlperf_suite.features.tracking.trackers import (
     EXPERIMENT,
     EXPERIMENT_VARIABLE,
     MLFLOW,
+    PINNED_TAG,
     URI_VARIABLE,
     TrackingTarget,
 )
@@ -41,6 +42,12 @@ def _add_options(parser: ArgumentParser) -> None:
         "--track-experiment",
         metavar="NAME",
         help=f"name of the experiment ({EXPERIMENT_VARIABLE}, or {EXPERIMENT})",
+    )
+    parser.add_argument(
+        "--pin",
+        action="store_true",
+        help=f"give each result the tag {PINNED_TAG}, which --baseline mlflow:EXPERIMENT@pinned "
+        "looks for",
     )
 
 
@@ -77,7 +84,7 @@ def _found(folder: Path, arguments: Namespace) -> list[Upload]:
             raise UsageError(f"track: where to? --track mlflow:URI, or {URI_VARIABLE}")
         return waiting
     names = {upload.folder.name for upload in waiting}
-    own = [Upload(path, target) for path in kept if path.name not in names]
+    own = [Upload(path, target, pinned=arguments.pin) for path in kept if path.name not in names]
     return [*waiting, *own, *(Upload(p, target, logs_of=folder.absolute()) for p in logs)]
 
 
