@@ -1,6 +1,6 @@
 """Compare tasks of lm-eval through the suite with lm-eval's own backends: answers, and speed.
 
-    python -m perf.evals [--task NAMES] [--limit N] [--rounds N]
+    python -m perf.evals [--task NAMES] [--task-data FOLDER] [--limit N] [--rounds N]
 
 Every side has the embedded model, the same documents and the same precision: the suite's engine,
 lm-eval's vLLM backend with the suite's engine arguments, and lm-eval's Hugging Face backend. Two
@@ -88,9 +88,9 @@ class Suite:
         return ids
 
 
-def tasks_of(names: str | None, limit: int) -> Iterator[Callable[[], EvalTask]]:
+def tasks_of(names: str | None, limit: int, data: str | None) -> Iterator[Callable[[], EvalTask]]:
     """By task, a function that reads it anew: lm-eval keeps the answers in what it evaluates."""
-    settings = resolve_settings({"task": names, "limit": str(limit)}, {})
+    settings = resolve_settings({"task": names, "limit": str(limit), "task_data": data}, {})
     for name, shots in shots_by_task(settings).items():
         yield partial(read_task, name, shots, settings)
 
@@ -197,6 +197,7 @@ def compare_speed(suite: Suite, backend: Any, read: Callable[[], EvalTask], roun
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--task", help="as --task of pytest; the embedded ones by default")
+    parser.add_argument("--task-data", help="as of pytest")
     parser.add_argument("--limit", type=int, default=40)
     parser.add_argument("--precision", choices=list(VLLM_DTYPES), default="fp32")
     parser.add_argument("--max-model-len", type=int, default=2048)
@@ -207,7 +208,7 @@ def main() -> None:
         "vLLM": partial(lm_eval_backend, MODEL, room, precision),
         "Hugging Face": partial(hugging_face, precision),
     }
-    reads = [*tasks_of(options.task, options.limit)]
+    reads = [*tasks_of(options.task, options.limit, options.task_data)]
     theirs: dict[str, list[EvalScores]] = {}
     # One after the other, so that they fit a small machine.
     for name, load in backends.items():
