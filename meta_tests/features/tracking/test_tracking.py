@@ -13,7 +13,8 @@ from unittest.mock import MagicMock
 import pytest
 
 from meta_tests.features.tracking.fake_mlflow import FakeClient, client
-from meta_tests.made_runs import MadeRun, write_run
+from meta_tests.judging.trees import V6_1
+from meta_tests.made_runs import MadeRun, write_run, write_submission
 from meta_tests.suite_runs import ROOT, run_suite
 from mlperf_suite import secrets
 from mlperf_suite.__main__ import main
@@ -234,6 +235,14 @@ def test_logs_of_others_are_sent_with_their_figures_and_verdicts(tmp_path: Path)
     assert run["params"]["effective_scenario"] == "Offline"
     assert run["tags"]["mlperf.kind"] == "llama3.1-8b Offline"
     assert run["tags"]["mlperf.mode"] == "performance"
+
+
+def test_runs_of_a_submission_are_not_sent_which_one_line_says(tmp_path: Path, capsys: Any) -> None:
+    write_submission(tmp_path / "tree", LLAMA3_1_8B, V6_1)
+    assert main(["track", f"{tmp_path}/tree", f"--track={MODULE}:{tmp_path}/tracker"]) == 2
+    said, total = capsys.readouterr().out.splitlines()
+    assert "/performance/run_1, " in said and "`track` the results that the tree was built" in said
+    assert total.startswith("track: 0 of ") and not (tmp_path / "tracker").exists()
 
 
 def test_the_trials_of_a_search_are_its_parts(tmp_path: Path) -> None:

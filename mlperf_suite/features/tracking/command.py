@@ -59,9 +59,15 @@ def _run(arguments: Namespace) -> int:
     remember_named(os.environ)
     uploads = [upload for folder in arguments.folders for upload in _found(folder, arguments)]
     answers = send(uploads, _LIMIT_S + _A_RESULT_S * len(uploads)) if uploads else []
+    faults: dict[str, list[str]] = {}
     for upload, answer in zip(uploads, answers, strict=True):
-        stays = " (stays queued)" if upload.entry else ""
-        say(f"{upload.folder.name}: {answer.where or f'not sent: {answer.fault}{stays}'}")
+        if answer.where:
+            say(f"{upload.name}: {answer.where}")
+        else:
+            fault = answer.fault + (" (stays queued)" if upload.entry else "")
+            faults.setdefault(fault, []).append(upload.name)
+    for fault, names in faults.items():
+        say(f"{', '.join(names)}: not sent: {fault}")
     dequeue(u for u, answer in zip(uploads, answers, strict=True) if answer.where)
     failed = sum(bool(answer.fault) for answer in answers)
     say(f"track: {len(answers) - failed} of {len(answers)} results are kept")

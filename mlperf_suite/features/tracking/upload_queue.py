@@ -33,6 +33,13 @@ class Upload:
     logs_of: Path | None = None
     pinned: bool = False
 
+    @property
+    def name(self) -> str:
+        """For people: the result's, or where logs are."""
+        if self.logs_of:
+            return str(self.folder.relative_to(self.logs_of.parent))
+        return self.folder.name
+
 
 def queued(results_dir: Path) -> list[Upload]:
     """The uploads that wait in a results folder, oldest first. What is no entry is passed over."""
