@@ -1,6 +1,7 @@
 """Compare tasks of lm-eval through the suite with lm-eval's own backends: answers, and speed.
 
     python -m perf.evals [--task NAMES] [--task-data FOLDER] [--limit N] [--rounds N]
+                         [--only-vllm]
 
 Every side has the embedded model, the same documents and the same precision: the suite's engine,
 lm-eval's vLLM backend with the suite's engine arguments, and lm-eval's Hugging Face backend. Two
@@ -202,12 +203,17 @@ def main() -> None:
     parser.add_argument("--precision", choices=list(VLLM_DTYPES), default="fp32")
     parser.add_argument("--max-model-len", type=int, default=2048)
     parser.add_argument("--rounds", type=int, default=0)
+    parser.add_argument(
+        "--only-vllm", action="store_true", help="leave out Hugging Face, which is slow"
+    )
     options = parser.parse_args()
     room, precision = options.max_model_len, options.precision
     backends: dict[str, Callable[[], AbstractContextManager[Any]]] = {
         "vLLM": partial(lm_eval_backend, MODEL, room, precision),
         "Hugging Face": partial(hugging_face, precision),
     }
+    if options.only_vllm:
+        del backends["Hugging Face"]
     reads = [*tasks_of(options.task, options.limit, options.task_data)]
     theirs: dict[str, list[EvalScores]] = {}
     # One after the other, so that they fit a small machine.

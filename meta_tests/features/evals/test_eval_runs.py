@@ -84,6 +84,7 @@ def rows_of(session: ScriptedSession, key: EvalKey) -> list[dict[str, Any]]:
 
 def test_both_kinds_of_requests_are_answered_on_one_engine(make: Make) -> None:
     session = make(FACTS, SUMS, kind=Reckoner, limit="12")
+    assert [step.kind for step in session.suite.plan.steps] == ["load", "evals", "evals"]
     for key in (FACTS, SUMS):
         assert session.suite.make(key).ok
     session.suite.close()
