@@ -77,7 +77,8 @@ def _instructions() -> Iterator[dict[str, Any]]:
 
 def _exam(category: str, number: int) -> dict[str, Any]:
     first, second = 3 + number, 2 + len(category) % 6
-    options = [str(first + second + shift) for shift in range(-3, 7)]
+    before = (number + len(category)) % len(LETTERS)
+    options = [str(first + second - before + place) for place in range(len(LETTERS))]
     answer = LETTERS[options.index(str(first + second))]
     thing = THINGS[CATEGORIES.index(category) % len(THINGS)]
     return {
