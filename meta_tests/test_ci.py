@@ -165,8 +165,7 @@ def test_baselines_may_be_an_experiment_and_a_tracker_that_is_away_passes_nothin
     offline, server = suite.runs()
     for gate, run in (("offline", offline), ("server", server)):
         assert f"--baseline {job.out}/baselines/last-good/{gate}" in run and "--track off" in run
-    text = (job.out / "table.md").read_text()
-    assert "no pinned baseline of server in mlflow:nightly: small losses" in text
+    assert "no pinned baseline of server in mlflow:nightly" in (job.out / "table.md").read_text()
     sent: list[str] = []
 
     def send(words: Sequence[str], into: Path | None) -> int:
