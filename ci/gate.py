@@ -8,7 +8,8 @@ To be run by the interpreter of the environment that is measured. Settings are e
 variables, since each of the three callers passes them so:
 
 MLPERF_OUT            folder of what is written (ci-results)
-MLPERF_BASELINES      folder of the baselines: last-good and pinned, each with offline and server
+MLPERF_BASELINES      folder of the baselines: last-good and pinned, each with offline and server;
+                      or mlflow:EXPERIMENT, on the server that MLFLOW_TRACKING_URI names
 MLPERF_MARKER         what to run in place of the gates, as pytest -m takes it; nothing is gated
 MLPERF_PROFILE        official (default) or smoke
 MLPERF_REPEAT         how often each performance run is made (5)
@@ -40,6 +41,7 @@ from typing import Any
 
 SUITE = Path(__file__).resolve().parent.parent
 GATES = ("offline", "server")
+_TRACKED = "mlflow:"
 _COMMENTS_A_PAGE = 100
 """The most comments per page that GitHub returns (REST API, "List issue comments")."""
 Run = Callable[[Sequence[str], Path | None], int]
@@ -59,15 +61,20 @@ class Job:
     arguments: tuple[str, ...]
     pin: bool
     is_kept: bool
+    tracked: str
+    """mlflow:EXPERIMENT, if that is where baselines are; `baselines` has copies of them then."""
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Job:
         def variable(name: str, otherwise: str = "") -> str:
             return environment.get(f"MLPERF_{name}") or otherwise
 
+        out = Path(variable("OUT", "ci-results")).absolute()
+        baselines = variable("BASELINES", "/var/lib/mlperf-baselines")
+        is_tracked = baselines.startswith(_TRACKED)
         return cls(
-            Path(variable("OUT", "ci-results")).absolute(),
-            Path(variable("BASELINES", "/var/lib/mlperf-baselines")).absolute(),
+            out,
+            out / "baselines" if is_tracked else Path(baselines).absolute(),
             variable("MARKER"),
             variable("PROFILE", "official"),
             variable("REPEAT", "5"),
@@ -76,12 +83,44 @@ class Job:
             tuple(shlex.split(variable("ARGS"))),
             variable("PIN") == "true",
             variable("KEEP") == "true",
+            # The last good and the pinned one are read, whatever is named.
+            baselines.removesuffix("@last-good") if is_tracked else "",
         )
 
     def baseline(self, kind: str, gate: str) -> Path | None:
         """The folder of a baseline, or None if there is none. `kind`: last-good or pinned."""
         folder = self.baselines / kind / gate
         return folder if os.path.lexists(folder) else None
+
+    def fetch_baselines(self) -> str:
+        """Read the baselines of the experiment; why that cannot be done, in a line. An experiment
+        without one is as an empty folder."""
+        from mlperf_suite.errors import UsageError
+        from mlperf_suite.features.tracking.tracked_runs import TrackedName
+
+        try:
+            name = TrackedName.parse(self.tracked, "")
+            for kind in ("last-good", "pinned"):
+                for _, folder in name.fetch(kind, self.baselines / "runs"):
+                    self._link(kind, folder)
+        except UsageError as error:
+            return str(error)
+        return ""
+
+    def _link(self, kind: str, folder: Path) -> None:
+        """Raise UsageError for a result whose scenario is not known, or has a baseline already."""
+        from mlperf_suite.errors import UsageError
+        from mlperf_suite.results.run_folder import read_summary, summary_fault
+
+        summary = read_summary(folder)
+        if summary is None:
+            raise UsageError(f"{self.tracked}: {folder.name}: {summary_fault(folder)}")
+        place = self.baselines / kind / summary.meta.kind[1].lower()
+        if os.path.lexists(place):
+            words = f"several {kind} results of {summary.meta.kind[1]}"
+            raise UsageError(f"{self.tracked}: {words}: each benchmark needs an experiment")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(folder)
 
     def unusable_baseline(self) -> str:
         """Why a baseline could not be compared with, in a line; empty if each could."""
@@ -121,7 +160,10 @@ def measure(job: Job, run: Run = _run) -> int:
         status = run(command, None)
         table.write_text(f"### MLPerf suite: {job.marker}\n\nNot gated.\n\n{_index(job, 'run')}\n")
         return status
-    if not job.pin and (why := job.unusable_baseline()):
+    why = job.fetch_baselines() if job.tracked else ""
+    if not job.pin:
+        why = why or job.unusable_baseline()
+    if why:
         _warn(f"nothing was measured: {why}")
         table.write_text(f"### MLPerf suite: failed\n\nNothing was measured: {why}\n")
         return 2
@@ -147,6 +189,8 @@ def _pytest(job: Job, name: str) -> list[str]:
         *("--results-dir", str(out / "results" / name)),
         *(f"--junitxml={out / f'junit-{name}.xml'}", f"--alluredir={out / 'allure'}"),
         f"--benchmark-json={out / f'benchmark-{name}.json'}",
+        # What is measured for a change is no baseline: only `keep` sends it there.
+        *(("--track", "off") if job.tracked else ()),
     ]
 
 
@@ -181,7 +225,7 @@ def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:
     """
     last, pinned = (job.baseline(kind, gate) for kind in ("last-good", "pinned"))
     notes = [
-        f"no {kind} baseline of {gate} in {job.baselines}: {words}"
+        f"no {kind} baseline of {gate} in {job.tracked or job.baselines}: {words}"
         for kind, present, words in (
             ("last-good", last, "a loss since the last run is not seen"),
             ("pinned", pinned, "small losses that add up are not seen"),
@@ -333,8 +377,10 @@ def _rate_of(run: Path) -> str:
     return f"{rate:g}" if rate else ""
 
 
-def keep(job: Job) -> int:
-    """Make the results the last good ones, and the pinned ones if there are none or if asked."""
+def keep(job: Job, run: Run = _run) -> int:
+    """Make the results the last good ones, and the pinned ones if there are none or if asked;
+    return the exit status of the first that could not be kept."""
+    statuses = []
     for gate in GATES:
         latest = job.out / "results" / gate / "latest"
         if not (latest / "summary.json").is_file():
@@ -342,10 +388,20 @@ def keep(job: Job) -> int:
         kinds = ["last-good"]
         if job.pin or job.baseline("pinned", gate) is None:
             kinds.append("pinned")
+        if job.tracked:
+            statuses.append(run(_track(job, latest.resolve(), "pinned" in kinds), None))
+            continue
         for kind in kinds:
             _put(latest.resolve(), job.baselines / kind / gate)
             print(f"ci: {job.baselines / kind / gate} is {latest.resolve().name}")
-    return 0
+    return next((status for status in statuses if status), 0)
+
+
+def _track(job: Job, result: Path, pin: bool) -> list[str]:
+    """The command that sends a result to the baselines' experiment."""
+    kind, _, experiment = job.tracked.partition(":")
+    command = [sys.executable, "-m", "mlperf_suite", "track", str(result), "--track", kind]
+    return [*command, "--track-experiment", experiment, *(["--pin"] if pin else [])]
 
 
 def _put(source: Path, target: Path) -> None:

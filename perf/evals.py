@@ -1,6 +1,7 @@
 """Compare tasks of lm-eval through the suite with lm-eval's own backends: answers, and speed.
 
-    python -m perf.evals [--task NAMES] [--limit N] [--rounds N]
+    python -m perf.evals [--task NAMES] [--task-data FOLDER] [--limit N] [--rounds N]
+                         [--only-vllm]
 
 Every side has the embedded model, the same documents and the same precision: the suite's engine,
 lm-eval's vLLM backend with the suite's engine arguments, and lm-eval's Hugging Face backend. Two
@@ -16,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -34,9 +36,23 @@ from mlperf_suite.features.evals.task_lm import TaskLM, open_journal
 from mlperf_suite.hardware import Precision
 from mlperf_suite.settings import resolve_settings
 from perf.mmlu_equality import TOLERANCE, lm_eval_backend
-from perf.pairs import in_turn, middle, print_header, print_row
+from perf.pairs import cpu_s, in_turn, middle, print_header, print_row
 
 MODEL = str(embedded_model_dir())
+
+
+_COLUMNS = (
+    *("round", "suite, documents/s", "lm-eval, documents/s", "ratio"),
+    *("suite, processor s", "lm-eval, processor s", "ratio of these"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What an evaluation took: by the clock, and of all processors in this program's processes."""
+
+    elapsed_s: float
+    processor_s: float
 
 
 class Suite:
@@ -73,19 +89,19 @@ class Suite:
         return ids
 
 
-def tasks_of(names: str | None, limit: int) -> Iterator[Callable[[], EvalTask]]:
+def tasks_of(names: str | None, limit: int, data: str | None) -> Iterator[Callable[[], EvalTask]]:
     """By task, a function that reads it anew: lm-eval keeps the answers in what it evaluates."""
-    settings = resolve_settings({"task": names, "limit": str(limit)}, {})
+    settings = resolve_settings({"task": names, "limit": str(limit), "task_data": data}, {})
     for name, shots in shots_by_task(settings).items():
         yield partial(read_task, name, shots, settings)
 
 
-def timed(lm: Any, task: EvalTask) -> tuple[EvalScores, dict[str, Any], float]:
-    """The scores, lm-eval's samples and the seconds of an evaluation."""
-    start_s = time.perf_counter()
+def timed(lm: Any, task: EvalTask) -> tuple[EvalScores, dict[str, Any], Spent]:
+    """The scores, lm-eval's samples and what an evaluation took."""
+    start_s, used_s = time.perf_counter(), cpu_s()[1]
     evaluation = evaluate(lm, task)
-    elapsed_s = time.perf_counter() - start_s
-    return scores_of(task, evaluation), evaluation["samples"], elapsed_s
+    spent = Spent(time.perf_counter() - start_s, cpu_s()[1] - used_s)
+    return scores_of(task, evaluation), evaluation["samples"], spent
 
 
 def prompts_of(samples: dict[str, Any]) -> dict[tuple[str, int], str]:
@@ -154,41 +170,51 @@ def hugging_face(precision: Precision) -> AbstractContextManager[Any]:
 
 
 def compare_speed(suite: Suite, backend: Any, read: Callable[[], EvalTask], rounds: int) -> None:
-    """Print documents/s of both, in turns."""
+    """Print documents/s of both, in turns, and how much longer lm-eval took: by the clock, and in
+    processor time, which other programs on the machine change less."""
 
-    def of_lm_eval() -> float:
+    def of_lm_eval() -> Spent:
         backend.model.reset_prefix_cache()
         return timed(backend, read())[2]
 
-    def of_suite() -> float:
+    def of_suite() -> Spent:
         task = read()
         return timed(suite.lm(task), task)[2]
 
-    planned = read().planned
-    print_header("round", "suite", "lm-eval", "ratio")
-    ratios = []
+    task = read()
+    print(f"{task.name}, {task.planned} documents")
+    print_header(*_COLUMNS)
+    clock, processor = [], []
     for pair in in_turn({"suite": of_suite, "lm-eval": of_lm_eval}, rounds):
         ours, theirs = (pair.results[name] for name in ("suite", "lm-eval"))
-        ratios.append(theirs / ours)
-        rates = (f"{planned / seconds:.3f}" for seconds in (ours, theirs))
-        print_row(pair.number, *rates, f"{ratios[-1]:.2f}")
-    print_row("median", "", "", middle(ratios))
+        clock.append(theirs.elapsed_s / ours.elapsed_s)
+        processor.append(theirs.processor_s / ours.processor_s)
+        rates = (f"{task.planned / side.elapsed_s:.3f}" for side in (ours, theirs))
+        used = (f"{side.processor_s:.1f}" for side in (ours, theirs))
+        print_row(pair.number, *rates, f"{clock[-1]:.2f}", *used, f"{processor[-1]:.2f}")
+    print_row("median", "", "", middle(clock), "", "", middle(processor))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--task", help="as --task of pytest; the embedded ones by default")
+    parser.add_argument("--task-data", help="as of pytest")
     parser.add_argument("--limit", type=int, default=40)
     parser.add_argument("--precision", choices=list(VLLM_DTYPES), default="fp32")
     parser.add_argument("--max-model-len", type=int, default=2048)
     parser.add_argument("--rounds", type=int, default=0)
+    parser.add_argument(
+        "--only-vllm", action="store_true", help="leave out Hugging Face, which is slow"
+    )
     options = parser.parse_args()
     room, precision = options.max_model_len, options.precision
     backends: dict[str, Callable[[], AbstractContextManager[Any]]] = {
         "vLLM": partial(lm_eval_backend, MODEL, room, precision),
         "Hugging Face": partial(hugging_face, precision),
     }
-    reads = [*tasks_of(options.task, options.limit)]
+    if options.only_vllm:
+        del backends["Hugging Face"]
+    reads = [*tasks_of(options.task, options.limit, options.task_data)]
     theirs: dict[str, list[EvalScores]] = {}
     # One after the other, so that they fit a small machine.
     for name, load in backends.items():

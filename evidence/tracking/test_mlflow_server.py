@@ -12,16 +12,20 @@ import subprocess
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ci import gate
 from evidence.from_elsewhere import MLFLOW, needs_mlflow
+from meta_tests.judging.trees import V6_1
+from meta_tests.made_runs import write_submission
 from meta_tests.suite_runs import run_suite
 from mlperf_suite.__main__ import main
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.features.tracking.plugin import send_results
 from mlperf_suite.features.tracking.trackers import TrackingTarget
 from mlperf_suite.results.run_folder import write_json
@@ -139,6 +143,94 @@ def test_a_day_of_a_team(
     assert main(["track", str(tmp_path / "own")]) == 0
     assert len(server.runs("nightly")) == 2 + 2 * DAYS
     assert not (tmp_path / "own" / ".track-queue").exists()
+    # The newest results of all nodes: the two systems', and this machine's.
+    capsys.readouterr()
+    nodes = tmp_path / "nodes.json"
+    files = (f"--json={nodes}", f"--plot={tmp_path}/nodes.png", f"--html={tmp_path}/nodes.html")
+    assert main(["compare", "mlflow:nightly", *files]) == 0
+    machines = [run.get("node_name") for run in json.loads(nodes.read_text())["runs"]]
+    assert sorted(filter(None, machines)) == ["CPU A", "CPU B"] and len(machines) == 3
+
+
+def test_ten_nodes_in_one_experiment_are_compared_by_one_command(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "ten-nodes")
+    own = run_suite(tmp_path / "own", *OFFLINE, "--track=off", STAND_IN='{"delays_s": [0, 10.2]}')
+    names = [f"node-{number:02}" for number in range(10)]
+    for day in (1, 2):
+        for node in names:
+            copy_result(own.folder, tmp_path / node, node, day)
+    assert main(["track", *(str(tmp_path / node) for node in names)]) == 0
+    capsys.readouterr()
+    files = (f"--json={tmp_path}/nodes.json", f"--plot={tmp_path}/nodes.png")
+    assert main(["compare", "mlflow:ten-nodes", *files]) == 0
+    compared = json.loads((tmp_path / "nodes.json").read_text())
+    assert [run["name"] for run in compared["runs"]] == names
+    assert {run["started"][:10] for run in compared["runs"]} == {"2099-11-02"}
+    said = " ".join(capsys.readouterr().out.split())
+    assert "| 10 | node-09 (" in said and "What differs between run 1 and run 10" in said
+
+
+class Job:
+    """A CI job: its variables, and a session of the stand-in in place of the GPU's."""
+
+    def __init__(self, folder: Path, **variables: str) -> None:
+        told = {"OUT": str(folder), "BASELINES": "mlflow:gate@last-good", "PROFILE": "smoke"}
+        told |= {"REPEAT": "1", "KEEP": "true", **variables}
+        self.job = gate.Job.of({f"MLPERF_{name}": value for name, value in told.items()})
+
+    def measure(self) -> int:
+        return gate.measure(self.job, self._run)
+
+    def table(self) -> str:
+        return (self.job.out / "table.md").read_text()
+
+    def _run(self, command: Sequence[str], into: Path | None) -> int:
+        if "pytest" not in command:
+            return gate._run(command, into)
+        session = ["-p", "meta_tests.stand_in_plugin", "--warmup=0", "--offline-target-qps=8.4"]
+        return gate._run([*command, *session, "-k", "not test06"], into)
+
+
+def test_a_ci_job_keeps_its_baselines_there_and_passes_nothing_without_the_server(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN", '{"delays_s": [0, 10.2]}')
+    monkeypatch.setattr(gate, "GATES", ("offline",))
+    first = Job(tmp_path / "first")
+    assert first.measure() == 0, first.table()
+    assert "no last-good baseline of offline in mlflow:gate" in first.table()
+    assert not server.runs("mlperf-suite") and not server.runs("gate")
+    assert gate.keep(first.job) == 0
+    (kept,) = server.runs("gate")
+    assert kept.data.tags["mlperf.pinned"] == "true"
+    second = Job(tmp_path / "second")
+    assert second.measure() == 0, second.table()
+    assert "Against the pinned baseline:" in second.table()
+    assert kept.info.run_name in second.table()
+    server.kill()
+    third = Job(tmp_path / "third")
+    assert third.measure() == 2
+    assert "Nothing was measured: mlflow:gate: the server does not answer" in third.table()
+    assert gate.keep(second.job) == 2
+
+
+def test_runs_of_a_submission_are_not_sent_which_one_line_says(tmp_path: Path, capsys: Any) -> None:
+    write_submission(tmp_path / "tree", LLAMA3_1_8B, V6_1)
+    assert (
+        main(
+            [
+                "track",
+                f"{tmp_path}/tree",
+                f"--track=meta_tests.features.tracking.folder_tracker:{tmp_path}/tracker",
+            ]
+        )
+        == 2
+    )
+    said, total = capsys.readouterr().out.splitlines()
+    assert "/performance/run_1, " in said and "`track` the results that the tree was built" in said
+    assert total.startswith("track: 0 of ") and not (tmp_path / "tracker").exists()
 
 
 def copy_result(folder: Path, team: Path, system: str, day: int) -> None:

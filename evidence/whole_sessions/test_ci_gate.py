@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from ci.gate import Job, _put, keep, measure, problems_of
+from mlperf_suite.errors import SuiteError
+from mlperf_suite.features.tracking import sender
+from mlperf_suite.features.tracking.trackers import TrackingTarget
 from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.reports.run_report import run_sections
 from mlperf_suite.results.schema import Meta, Summary
@@ -130,6 +133,45 @@ def test_a_baseline_that_cannot_be_read_ends_the_job_before_it_measures(
     assert words in (job.out / "table.md").read_text()
     # Such a baseline is to be replaced.
     assert measure(make_job(tmp_path, PIN="true"), suite) == 0
+
+
+def test_baselines_may_be_an_experiment_and_a_tracker_that_is_away_passes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://tracker")
+    job, suite = make_job(tmp_path, BASELINES="mlflow:nightly@last-good"), Suite()
+
+    def away(*_: object) -> list[Path]:
+        raise SuiteError("the server does not answer")
+
+    kept = {"last-good": ["Offline", "Server"], "pinned": ["Offline"]}
+
+    def fetch(target: TrackingTarget, which: str, system: None, into: Path, *_: Any) -> list[Path]:
+        assert target.experiment == "nightly"
+        names = enumerate(kept[which])
+        return [make_run(into / which / str(n) / "run", scenario=name) for n, name in names]
+
+    monkeypatch.setattr(sender, "fetch", away)
+    assert (measure(job, suite), suite.commands) == (2, [])
+    words = "Nothing was measured: mlflow:nightly: the server does not answer"
+    assert words in (job.out / "table.md").read_text()
+    monkeypatch.setattr(sender, "fetch", fetch)
+    assert measure(job, suite) == 0
+    offline, server = suite.runs()
+    for gate, run in (("offline", offline), ("server", server)):
+        assert f"--baseline {job.out}/baselines/last-good/{gate}" in run and "--track off" in run
+    assert "no pinned baseline of server in mlflow:nightly" in (job.out / "table.md").read_text()
+    sent: list[str] = []
+
+    def send(words: Sequence[str], into: Path | None) -> int:
+        sent.append(" ".join(words[3:]))
+        return 0
+
+    assert keep(job, send) == 0
+    to = "20270101-000000-run --track mlflow --track-experiment nightly"
+    places = [f"track {job.out}/results/{gate}/{to}" for gate in ("offline", "server")]
+    assert sent == [places[0], f"{places[1]} --pin"]
+    assert keep(job, lambda words, into: 2) == 2
 
 
 def test_the_table_begins_with_what_was_measured_and_lost(

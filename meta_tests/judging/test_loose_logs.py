@@ -1,5 +1,6 @@
 """Judging logs by themselves, and results of this suite."""
 
+import csv
 import json
 import re
 import shutil
@@ -22,8 +23,12 @@ from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import VerdictGroup, holds_logs, judge_folder
+from mlperf_suite.judging.verdict_group import JudgedFigures
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, read_logs
+from mlperf_suite.reports.judged_report import figure_table_of, judged_csv
 from mlperf_suite.results.run_folder import file_sha256
+from mlperf_suite.results.schema import RepeatFigures
+from mlperf_suite.rules.verdict import Status, Verdict
 
 SERVER, OFFLINE, INTERACTIVE = map(LLAMA3_1_8B.scenario, ("Server", "Offline", "Interactive"))
 
@@ -505,3 +510,25 @@ def test_judging_loads_no_engine(submission: Path, tmp_path: Path) -> None:
     )
     process = run_python("-c", code)
     assert process.returncode == 0, process.stderr
+
+
+def test_the_best_stands_first_and_no_figure_above_one_that_may_claim_more() -> None:
+    def group(name: str, scenario: str, status: Status, **figures: Any) -> VerdictGroup:
+        benchmark = LLAMA3_1_8B_EDGE if scenario == "SingleStream" else LLAMA3_1_8B
+        parts = (Verdict("min_duration", status, "", ""),), ("performance",)
+        of = JudgedFigures(RepeatFigures(**figures))
+        return VerdictGroup(name, ROUNDS["v6.1"], benchmark, scenario, *parts, of)
+
+    groups = [
+        group("slow", "Offline", "passed", tokens_per_sec=90.0),
+        group("late", "SingleStream", "passed", tokens_per_sec=9.0, latency_ms={"p90": 20.0}),
+        group("broken", "Offline", "failed", tokens_per_sec=9000.0),
+        group("served", "Server", "passed", tokens_per_sec=50.0),
+        group("soon", "SingleStream", "passed", tokens_per_sec=8.0, latency_ms={"p90": 10.0}),
+        group("fast", "Offline", "passed", tokens_per_sec=100.0),
+    ]
+    names = ["fast", "slow", "broken", "served", "soon", "late"]
+    assert [row["result"] for row in csv.DictReader(judged_csv(groups).splitlines())] == names
+    (table,) = figure_table_of(groups)
+    claims = ["valid", "valid", "not valid", *["valid"] * 3]
+    assert [row[:2] for row in table.rows] == [*zip(names, claims, strict=True)]

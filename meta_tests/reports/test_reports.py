@@ -280,7 +280,6 @@ def test_report_makes_the_reports_again_from_the_logs(
     ("arguments", "beginning"),
     [
         (["report", "TMP/nowhere"], "error: TMP/nowhere: no summary.json that can be read"),
-        (["compare", "TMP/nowhere"], "error: compare: needs at least two runs"),
         (["compare", "TMP/nowhere", "TMP/no"], "error: TMP/nowhere: nowhere: No such file"),
     ],
 )

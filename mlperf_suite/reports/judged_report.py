@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from textwrap import wrap
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from mlperf_suite.judging.verdict_group import JudgedFigures, VerdictGroup
+from mlperf_suite.judging.verdict_group import JudgedFigures, VerdictGroup, scenario_of
 from mlperf_suite.reports.csv_table import csv_text
 from mlperf_suite.reports.run_report import verdict_table
 from mlperf_suite.reports.sections import (
@@ -36,7 +37,7 @@ from mlperf_suite.untrusted_files import printable
 
 _PERCENTILES = ("p50", "p90", "p99")
 _NAME = 24
-"""The width of a result's name in the terminal's table."""
+"""The width of a result's name, and of what it may claim, in the terminal's table."""
 _MAX_NAMED = 8
 """The most results that the terminal names for one failure."""
 _Failures = Mapping[str, Mapping[tuple[str, str, str], list[str]]]
@@ -61,9 +62,9 @@ def judged_view(groups: Sequence[VerdictGroup], folder: Path) -> RenderableType:
 
 
 def _with_short_lines(table: Table) -> Table:
-    """A table whose first column breaks at hyphens rather than anywhere."""
-    rows = [("\n".join(wrap(str(name), _NAME)), *cells) for name, *cells in table.rows]
-    return replace(table, rows=rows)
+    """A table whose columns of words break at hyphens rather than anywhere."""
+    wrapped = ([*("\n".join(wrap(str(c), _NAME)) for c in row[:2]), *row[2:]] for row in table.rows)
+    return replace(table, rows=list(wrapped))
 
 
 def _line(group: VerdictGroup) -> Text:
@@ -125,15 +126,29 @@ def _not_judged(groups: Sequence[VerdictGroup]) -> dict[str, dict[str, None]]:
 
 
 def figure_table_of(groups: Sequence[VerdictGroup]) -> list[Table]:
-    """A row for each result that measured something, with the figures that at least one has."""
-    records = [_figures(group) for group in groups]
+    """A row for each result that measured something, with the figures that at least one has, the
+    best first."""
+    records = [_figures(group) for group in sorted(groups, key=_place)]
     names = [name for name in records[0] if any(r[name] for r in records)] if records else []
     shown: list[dict[str, Cell]] = [
         {name: record[name] for name in names}
         for record in records
-        if any(record[name] for name in names[1:])
+        if any(record[name] for name in names if name not in ("result", "may claim"))
     ]
-    return record_table(shown, ["result", "scores"])
+    return record_table(shown, ["result", "may claim", "scores"])
+
+
+def _place(group: VerdictGroup) -> tuple[object, ...]:
+    """Where a result stands among others: by benchmark and scenario, then by what it may claim, so
+    that no figure of a run that is not valid stands above one that is, then by its figure."""
+    performance = (group.figures or JudgedFigures()).performance
+    scenario = scenario_of(group.benchmark, group.scenario or "")
+    merit = performance.tokens_per_sec or performance.samples_per_sec or 0.0
+    if scenario and "latency" in scenario.metric:
+        merit = -(performance.latency_ms or {}).get("p90", math.inf)
+    claims = not group.claim.startswith("valid"), bool(group.failed_rules)
+    benchmark = group.benchmark.id if group.benchmark else ""
+    return benchmark, group.scenario or "", claims, -merit, group.name
 
 
 def _figures(group: VerdictGroup) -> dict[str, str]:
@@ -146,6 +161,7 @@ def _figures(group: VerdictGroup) -> dict[str, str]:
     times = {"latency": latency, "TTFT": performance.ttft_ms, "TPOT": performance.tpot_ms}
     return {
         "result": group.name,
+        "may claim": group.claim,
         "tokens/s": "" if tokens is None else significant(tokens),
         "samples/s": "" if samples is None or tokens is not None else significant(samples),
         **{f"{name} p99": _p99(of) for name, of in times.items()},
@@ -166,22 +182,24 @@ def _qualities(group: VerdictGroup, figures: JudgedFigures) -> list[tuple[str, f
 
 
 _STATUSES = ("passed", "failed", "shortened", "not judged")
-_NAMES = ("result", "benchmark", "scenario", "round", "claim", *_STATUSES[:3], "not_judged")
 
 
 def judged_csv(groups: Sequence[VerdictGroup]) -> str:
-    """A row for each result: its verdicts, its figures and its scores."""
-    records = [_record(group) for group in groups]
-    names = dict.fromkeys((*_NAMES, *(name for record in records for name in record)))
-    return csv_text(list(names), records)
+    """A row for each result, the best first: its verdicts, its figures and its scores."""
+    records = [_record(group) for group in sorted(groups, key=_place)]
+    return csv_text(list(dict.fromkeys(name for record in records for name in record)), records)
 
 
 def _record(group: VerdictGroup) -> dict[str, object]:
-    benchmark = group.benchmark.id if group.benchmark else None
-    values = (group.name, benchmark, group.scenario, group.round.name, group.claim)
-    counts = (group.count(status) for status in _STATUSES)
-    record: dict[str, object] = dict(zip(_NAMES, (*values, *counts), strict=True))
-    record["failed_rules"] = " ".join(group.failed_rules)
+    record: dict[str, object] = {
+        "result": group.name,
+        "benchmark": group.benchmark.id if group.benchmark else None,
+        "scenario": group.scenario,
+        "round": group.round.name,
+        "claim": group.claim,
+        **{status.replace(" ", "_"): group.count(status) for status in _STATUSES},
+        "failed_rules": " ".join(group.failed_rules),
+    }
     figures = group.figures or JudgedFigures()
     performance = figures.performance
     record["tokens_per_sec"] = performance.tokens_per_sec

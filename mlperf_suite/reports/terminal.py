@@ -11,7 +11,7 @@ from rich.text import Text
 
 from mlperf_suite.reports.closing import COLUMNS, LABEL, closing_lines
 from mlperf_suite.reports.run_report import verdict_table
-from mlperf_suite.reports.sections import Block, Cell, Column, Line, Paragraph, Section, Table
+from mlperf_suite.reports.sections import Block, Cell, Column, Line, Paragraph, Table
 from mlperf_suite.results.schema import Summary
 from mlperf_suite.untrusted_files import printable
 
@@ -52,11 +52,6 @@ def _closing_line(line: Line) -> Text:
         text.append(line.status, _COLOURS.get(line.status, ""))
     text.no_wrap, text.overflow = True, "ignore"
     return text
-
-
-def brief_view(sections: Iterable[Section]) -> RenderableType:
-    """The brief parts of a report's sections."""
-    return terminal_view(block for section in sections for block in section.brief)
 
 
 def terminal_view(blocks: Iterable[Block]) -> RenderableType:

@@ -342,13 +342,13 @@ def samples_of(metric: Metric, summary: Summary) -> MetricSamples | None:
             tuple(value for value in values if value is not None),
             tuple(block for block in blocks if block is not None),
         )
-    value, error = _score_of(metric, summary)
+    value, error = score_of(metric, summary)
     if (positive := _positive(value)) is None:
         return None
     return MetricSamples((positive,), standard_error=_positive(error))
 
 
-def _score_of(metric: Metric, summary: Summary) -> Score:
+def score_of(metric: Metric, summary: Summary) -> Score:
     if metric.of_summary is not None:
         return metric.of_summary(summary) or (None, None)
     run = summary.run
@@ -374,22 +374,6 @@ def unusable_figures(summary: Summary) -> list[str]:
         unusable = [v for v in values if v is not None and _positive(v) is None]
         faults += [f"{metric.label} is {value:g} {metric.unit}" for value in unusable]
     return faults
-
-
-def figures_missing(baseline: Summary, current: Summary) -> list[str]:
-    """What was not compared because one side lacks it, in words: a mode of either, or, of a mode
-    that both have, a figure that the baseline lacks (JSON's reader drops NaN)."""
-    modes, own = modes_of(baseline), modes_of(current)
-    missing = [f"no {mode} run, unlike the baseline" for mode in modes if mode not in own]
-    missing += [f"the baseline has no {mode} run" for mode in own if mode not in modes]
-    missing += [line for gate in feature_gates() for line in gate.missing(baseline, current)]
-    for metric in metrics_of((baseline, current)):
-        has_figure = metric.mode in modes and samples_of(metric, current) is not None
-        if has_figure and samples_of(metric, baseline) is None:
-            is_zero = _score_of(metric, baseline)[0] == 0
-            words = "the baseline's is 0" if is_zero else "the baseline has no such figure"
-            missing.append(f"{metric.label}: {words}")
-    return missing
 
 
 def compare_summaries(
@@ -447,7 +431,7 @@ def _lost(
 ) -> ChangeFigures:
     """A figure that is 0 or missing although its run was made. Noise cannot explain that, unless it
     is a score of so few answers that all may be wrong by chance. `error`: its standard error."""
-    if error and _score_of(metric, current)[0] == 0:
+    if error and score_of(metric, current)[0] == 0:
         reach = Noise(((error / then.value, KNOWN_DF),), "").reach(level)
         if reach is not None and reach >= 1:
             words = "-100.0% (few answers may have that by chance)"

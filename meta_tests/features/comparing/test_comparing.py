@@ -376,11 +376,15 @@ def test_the_gate_is_not_passed_by_what_the_baseline_lacks(
 ) -> None:
     """NaN hides any loss; a mode that only one of the two has hides that mode's."""
     changed(pair[0], performance(ttft_ms={"p50": math.nan, "p99": math.nan}))
+    zero = {"scores": [{"name": "rouge1", "value": 0.0, "unit": "%"}]}
+    changed(pair[0], {"run": {"accuracy": zero}})
     third = changed(make_run(tmp_path / "c"), {"run": {"accuracy": None}})
     status, text, _ = compare(*pair, third, "--gate")
     assert status == 1
     for metric in ("TTFT p50", "TTFT p99"):
         assert f"gate: b: {metric}: the baseline has no such figure" in text
+    # One that scored 0 is not said to lack the score.
+    assert "gate: b: rouge1: the baseline's is 0" in text
     assert "gate: c: no accuracy run, unlike the baseline" in text
     status, text, _ = compare(third, pair[1], "--gate")
     assert (status, gate_of(text)) == (1, ["gate: b: the baseline has no accuracy run"])

@@ -2,10 +2,13 @@
 
 import json
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
+import nltk
 import pytest
 
 from meta_tests.session.scripted_session import (
@@ -24,6 +27,7 @@ from mlperf_suite.features.evals.figures import EvalFigures, evals_of
 from mlperf_suite.features.evals.lm_eval_tasks import draw, read_task
 from mlperf_suite.results.run_folder import read_summary, run_folders
 from mlperf_suite.rules import judge
+from mlperf_suite.scorers import rouge
 from mlperf_suite.settings import resolve_settings
 
 FACTS, SUMS = EvalKey("embedded_facts"), EvalKey("embedded_sums")
@@ -80,6 +84,7 @@ def rows_of(session: ScriptedSession, key: EvalKey) -> list[dict[str, Any]]:
 
 def test_both_kinds_of_requests_are_answered_on_one_engine(make: Make) -> None:
     session = make(FACTS, SUMS, kind=Reckoner, limit="12")
+    assert [step.kind for step in session.suite.plan.steps] == ["load", "evals", "evals"]
     for key in (FACTS, SUMS):
         assert session.suite.make(key).ok
     session.suite.close()
@@ -218,6 +223,27 @@ def test_a_task_that_cannot_be_run_is_a_usage_error(
     with pytest.raises(UsageError) as error:
         read_task("own", shots, settings)
     assert words in str(error.value) and "\n" not in str(error.value)
+
+
+def test_what_ifeval_needs_is_said_before_anything_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its modules, and NLTK's data, without which its answers could not be scored."""
+    settings = resolve_settings({"task_data": str(tmp_path)}, {})
+    monkeypatch.setitem(sys.modules, "langdetect", None)
+    with pytest.raises(UsageError, match=r"--task ifeval: .*: pip install 'lm_eval\[ifeval\]'$"):
+        read_task("ifeval", None, settings)
+    for module in ("langdetect", "immutabledict"):
+        monkeypatch.setitem(sys.modules, module, MagicMock())
+    (tmp_path / "IFEval").mkdir()
+    row = {"prompt": "Say hello.", "instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]}
+    (tmp_path / "IFEval" / "train.jsonl").write_text(json.dumps({"key": 1} | row))
+    monkeypatch.setattr("nltk.data.path", [])
+    assert read_task("ifeval", None, settings).planned == 1
+    assert nltk.data.find("tokenizers/punkt_tab")
+    monkeypatch.setattr(rouge, "_has_punkt", lambda: False)
+    with pytest.raises(UsageError, match="NLTK's punkt_tab is missing"):
+        read_task("ifeval", None, settings)
 
 
 def test_the_draw_is_the_same_each_time_and_a_smaller_one_part_of_it() -> None:

@@ -70,6 +70,10 @@ class FakeClient:
         self._write()
         self.get_run(run_id).info.status = status
 
+    def set_tag(self, run_id: str, name: str, value: str) -> None:
+        self._write()
+        self.get_run(run_id).data.tags[name] = value
+
     def search_runs(self, experiments: list[str], words: str, **more: Any) -> Page:
         tags = re.findall(r"tags\.`([\w.]+)` (?:= '(.*?)'|LIKE '%')", words)
         status = re.search(r"status = '(\w+)'", words)

@@ -304,21 +304,55 @@ def test_the_gate_reads_the_last_good_or_the_pinned_or_a_named_result(
     system = tracked_result(days[0]).tags["mlperf.system"]
 
     def fetched(which: str, system: str | None = system) -> list[str]:
-        return [path.name for path in tracker.fetch(which, system, tmp_path / "into")]
+        found = tracker.fetch(which, system, tmp_path / "into")
+        return [path.parent.name for path in found]
 
     assert fetched("last-good") == [ids["20261103"], ids["20261102"]]
     assert fetched("last-good", None) == [ids["20261105"], ids["20261102"]]
     assert fetched(ids["20261104"]) == [ids["20261104"]]
-    with pytest.raises(SuiteError, match=r"no result with the tag mlperf\.pinned of this machine"):
-        fetched("pinned")
-    client.get_run(ids["20261101"]).data.tags["mlperf.pinned"] = "since the release"
+    assert fetched("pinned") == []
+    sender.keep_result(tracker, days[0], pinned=True)
     assert fetched("pinned") == [ids["20261101"]]
-    read = tmp_path / "into" / ids["20261101"]
+    read = tmp_path / "into" / ids["20261101"] / days[0].name
     names = {str(path.relative_to(read)) for path in read.rglob("*") if path.is_file()}
     assert {"summary.json", "config.json", "Accuracy/rouge_samples.json"} <= names
     assert "engine.log" not in names
-    with pytest.raises(SuiteError, match="there is no experiment other"):
-        MlflowTracker("", "other", client).fetch("last-good", None, tmp_path)
+    assert MlflowTracker("", "other", client).fetch("last-good", None, tmp_path) == []
+
+
+def test_the_results_of_an_experiments_nodes_are_compared_by_one_command(
+    tmp_path: Path, client: FakeClient, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """The newest of each node; what cannot be compared, and a name of nothing, is one line."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://tracker")
+    read = lambda to, *how: MlflowTracker("", to.experiment, client).fetch(*how[:3])  # noqa: E731
+    monkeypatch.setattr(sender, "fetch", read)
+    tracker, results = MlflowTracker("", "ten", client), tmp_path / "results"
+    nodes = [("b", "Server"), ("c", "Server"), ("a", "Server"), ("b", "Server"), ("a", "Offline")]
+    for day, (node, scenario) in enumerate(nodes, 1):
+        folder = kept(results, day, scenario, None, node_name=node)
+        tracker.keep(tracked_result(folder), folder)
+    ids = [run.info.run_id for run in client.runs if "-" in run.info.run_name]
+    alone = kept(tmp_path / "here", 9, curve=None)
+
+    def compared(*names: str, **options: str) -> tuple[int, str]:
+        more = (f"--{name}={value}" for name, value in options.items())
+        status = main(["compare", *names, *more, f"--plot={tmp_path}/plot.png"])
+        said = capsys.readouterr()
+        return status, " ".join((said.out + said.err).split())
+
+    status, said = compared("mlflow:ten", measured="server", json=f"{tmp_path}/nodes.json")
+    runs = json.loads((tmp_path / "nodes.json").read_text())["runs"]
+    assert status == 0 and "c cannot be told from a" in said
+    assert [run["name"] for run in runs] == ["a", "b", "c"]
+    assert [run["path"] for run in runs] == [f"mlflow:ten@{ids[n]}" for n in (2, 3, 1)]
+    status, said = compared(str(alone), "mlflow:ten", f"mlflow:ten@{ids[0]}")
+    assert status == 0 and "| 5 | 20261101-" in said and "| 6 |" not in said
+    for words, name in {
+        "has results of llama3.1-8b Offline, llama3.1-8b Server: --measured": "mlflow:ten",
+        "no good result in the experiment other, or no such": "mlflow:other@last-good",
+    }.items():
+        assert compared(name)[1].startswith(f"error: compare: {name}: {words}")
 
 
 def test_a_file_outside_of_its_run_is_not_read(
@@ -353,7 +387,7 @@ def test_baselines_of_an_experiment_are_named_by_it_and_only_the_selected_stay(
     found = baselines_of(config)
     assert asked == [("nightly", "last-good", False)]
     labels = {kind[1]: run.label for kind, run in found.items()}
-    assert labels["Server"] == "mlflow:nightly@20261101-120000-llama3.1-8b-server"
+    assert labels["Server"] == "mlflow:nightly@fetched"
     plan = SimpleNamespace(keys=[RunKey("llama3.1-8b", "Offline", "performance")])
     monkeypatch.setattr(plugin, "plan_of", lambda *_: plan)
     session: Any = SimpleNamespace(config=config, items=[])

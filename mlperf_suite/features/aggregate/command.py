@@ -45,7 +45,7 @@ def _run(arguments: Namespace) -> int:
         write_aggregate,
         write_aggregate_reports,
     )
-    from mlperf_suite.reports.terminal import brief_view
+    from mlperf_suite.reports.terminal import terminal_view
 
     time = datetime.now(UTC).astimezone()
     out: Path = arguments.out or Path(f"aggregate-{time:%Y%m%d-%H%M%S}")
@@ -56,7 +56,8 @@ def _run(arguments: Namespace) -> int:
         return refuse(error.reasons, "no aggregate was written")
     out.mkdir(parents=True, exist_ok=True)
     paths = [*write_aggregate(out, aggregate), *write_aggregate_reports(out, aggregate)]
-    Console(highlight=False).print(brief_view(aggregate_sections(aggregate)))
+    brief = (block for section in aggregate_sections(aggregate) for block in section.brief)
+    Console(highlight=False).print(terminal_view(brief))
     for path in paths:
         say(str(path))
     return 0

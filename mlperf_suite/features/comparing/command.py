@@ -7,16 +7,30 @@ import sys
 from argparse import ArgumentParser, Namespace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from mlperf_suite.commands import Subcommand, check_output, say
 from mlperf_suite.errors import UsageError
+from mlperf_suite.features.comparing.run_places import run_places
 
 _COLUMNS = 100
 """Of a terminal that is as wide, and of output that is kept."""
 
 
 def _add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs")
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        metavar="RUN",
+        help=", or ".join(["folders of runs", *(place.usage for place in run_places())]),
+    )
+    parser.add_argument(
+        "--measured",
+        metavar="WORDS",
+        default="",
+        help="of results that are no folders, only those of this benchmark and scenario, such as "
+        "'llama3.1-8b Offline' or offline",
+    )
     parser.add_argument(
         "--max-regression", type=float, default=5.0, help="largest loss that passes, in percent (5)"
     )
@@ -43,6 +57,12 @@ def _add_options(parser: ArgumentParser) -> None:
 
 
 def _run(arguments: Namespace) -> int:
+    with TemporaryDirectory(prefix="mlperf-compare-") as room:
+        return _compare(arguments, Path(room))
+
+
+def _compare(arguments: Namespace, room: Path) -> int:
+    from mlperf_suite.features.comparing.compared_runs import compared_runs
     from mlperf_suite.features.comparing.comparison import (
         PLOT_FORMATS,
         comparison_of,
@@ -53,11 +73,8 @@ def _run(arguments: Namespace) -> int:
     from mlperf_suite.features.comparing.comparison_files import comparison_csv, comparison_json
     from mlperf_suite.reports.html import html_page
     from mlperf_suite.reports.markdown import markdown_text
-    from mlperf_suite.results.baseline import load_baseline
     from mlperf_suite.results.run_folder import write_whole
 
-    if len(arguments.runs) < 2:
-        raise UsageError("compare: needs at least two runs")
     percent: float = arguments.max_regression
     if not 0 <= percent < 100:
         raise UsageError(f"--max-regression {percent:g}: must be a number from 0 to below 100")
@@ -67,8 +84,7 @@ def _run(arguments: Namespace) -> int:
         )
     for name in ("plot", "html", "csv", "json"):
         check_output(f"--{name}", getattr(arguments, name))
-    first, rest = load_baseline(arguments.runs[0], ""), arguments.runs[1:]
-    runs = [first, *(load_baseline(path, "", needs_figures=False) for path in rest)]
+    runs = compared_runs(arguments.runs, arguments.measured, room)
     comparison = comparison_of(runs, percent / 100)
     sections = comparison_sections(comparison)
     columns = min(_COLUMNS, shutil.get_terminal_size((_COLUMNS, 0)).columns)

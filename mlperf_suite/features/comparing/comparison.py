@@ -44,13 +44,15 @@ from mlperf_suite.results.baseline import (
 from mlperf_suite.results.comparability import SAMPLE_FACTS, Difference, differences, value_text
 from mlperf_suite.results.regression import (
     Metric,
-    figures_missing,
+    feature_gates,
     metrics_of,
+    modes_of,
     samples_of,
+    score_of,
     underpowered_metrics,
 )
 from mlperf_suite.results.run_folder import read_object
-from mlperf_suite.results.schema import RegressionFigures
+from mlperf_suite.results.schema import RegressionFigures, Summary
 from mlperf_suite.rules import rule_named
 from mlperf_suite.rules.verdict import in_words
 from mlperf_suite.settings import OPTION_OF_FIELD
@@ -365,11 +367,27 @@ def gate_lines(comparison: Comparison, *, allow_different: bool = False) -> list
 def _losses(first: BaselineRun, run: BaselineRun, regression: RegressionFigures) -> list[str]:
     """What a comparison that was made did not let pass."""
     at_a_rate = run.summary.meta.scenario in AT_A_RATE
-    lines = figures_missing(first.summary, run.summary)
+    lines = _figures_missing(first.summary, run.summary)
     if first.has_engine_facts and not run.has_engine_facts:
         lines.append("its engine is not known, but the baseline's is: config.json does not name it")
     lines += underpowered_metrics(regression.metrics, at_a_rate)
     return [*(c.line for c in regression.metrics if c.outcome == "regressed"), *lines]
+
+
+def _figures_missing(baseline: Summary, current: Summary) -> list[str]:
+    """What was not compared because one side lacks it, in words: a mode of either, or, of a mode
+    that both have, a figure that the baseline lacks (JSON's reader drops NaN)."""
+    modes, own = modes_of(baseline), modes_of(current)
+    missing = [f"no {mode} run, unlike the baseline" for mode in modes if mode not in own]
+    missing += [f"the baseline has no {mode} run" for mode in own if mode not in modes]
+    missing += [line for gate in feature_gates() for line in gate.missing(baseline, current)]
+    for metric in metrics_of((baseline, current)):
+        has_figure = metric.mode in modes and samples_of(metric, current) is not None
+        if has_figure and samples_of(metric, baseline) is None:
+            is_zero = score_of(metric, baseline)[0] == 0
+            words = "the baseline's is 0" if is_zero else "the baseline has no such figure"
+            missing.append(f"{metric.label}: {words}")
+    return missing
 
 
 # What is wrong

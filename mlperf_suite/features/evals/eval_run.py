@@ -35,10 +35,10 @@ class EvalRun:
 
     def make(self, step: Step, result: EvalRecord) -> object:
         """Load the engine, or answer every document. Raises SuiteError or OSError."""
+        log = result.folder.path / ENGINE_LOG
+        engine = self.engines.get("scoring", log, "for tasks of lm-eval")
         if step.kind == "load":
-            log = result.folder.path / ENGINE_LOG
-            return self.engines.get("scoring", log, "for tasks of lm-eval").description
-        engine = self.engines.loaded("scoring")
+            return engine.description
         if result.task.needs_scores and not isinstance(engine, ScoringEngine):
             why = f"{engine.description.name} gives no log-probabilities to score with"
             result.verdicts = judge(EvalFacts(result.task.planned, no_score_reason=why))

@@ -7,7 +7,10 @@ evaluator.py (`simple_evaluate`: shots, the seed of worked examples).
 from __future__ import annotations
 
 import difflib
+import importlib.metadata
+import os
 import random
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,8 +23,10 @@ from lm_eval.tasks import TaskManager
 from lm_eval.tasks._factory import TaskFactory
 from lm_eval.tasks._index import Kind
 
+from mlperf_suite.assets import nltk_data_dir
 from mlperf_suite.errors import UsageError, one_line
 from mlperf_suite.features.mmlu.engine_lm import drop_tasks, quiet_lm_eval
+from mlperf_suite.scorers.rouge import check_punkt
 from mlperf_suite.settings import Settings
 
 EMBEDDED = Path(__file__).parent / "embedded"
@@ -87,19 +92,22 @@ def read_task(name: str, shots: int | None, settings: Settings) -> EvalTask:
     try:
         with quiet_lm_eval():
             datasets.disable_progress_bars()
+            _show_nltk_data()
             manager = _manager(name, own["task_folder"])
             manager._factory = _LocalData(own["task_data"], settings.token)
             loaded = dict(manager.load(name))
             for task in loaded["tasks"].values():
                 _check(name, task)
                 _set_shots(name, task, shots)
+            if "nltk" in sys.modules:
+                check_punkt()
             available = {n: len(task.eval_docs) for n, task in loaded["tasks"].items()}
     except UsageError:
         raise
     except ModuleNotFoundError as error:
         raise UsageError(
             f"--task {name}: it needs the Python module {error.name}, which is not installed: "
-            f"pip install {error.name}"
+            f"pip install {_package(name, error.name)}"
         ) from error
     # A task is another project's code on others' data.
     except Exception as error:
@@ -122,6 +130,23 @@ def read_task(name: str, shots: int | None, settings: Settings) -> EvalTask:
         ", ".join(dict.fromkeys(str(task.config.metadata.get("data")) for task in tasks)),
         all(asks) if as_chat is None else as_chat,
     )
+
+
+def _show_nltk_data() -> None:
+    """lm-eval's tasks look for NLTK's data as soon as they are read; without this they would not
+    find that of the set-up, and miss it only when all answers are there."""
+    own, folders = str(nltk_data_dir()), os.environ.get("NLTK_DATA", "").split(os.pathsep)
+    if own not in folders:
+        os.environ["NLTK_DATA"] = os.pathsep.join([*filter(None, folders), own])
+    # NLTK reads the variable when it is imported.
+    if (nltk := sys.modules.get("nltk")) and own not in nltk.data.path:
+        nltk.data.path.append(own)
+
+
+def _package(task: str, module: str | None) -> str:
+    """What pip calls the modules that a task needs: lm-eval names those of some."""
+    extras = importlib.metadata.metadata("lm_eval").get_all("Provides-Extra") or ()
+    return f"'lm_eval[{task}]'" if task in extras else str(module)
 
 
 def draw(name: str, available: Mapping[str, int], limit: int | None) -> dict[str, list[int]]:

@@ -8,5 +8,6 @@ FEATURE = Feature(
     summary="--track and the command track: results in MLflow, and baselines from there",
     commands={"track": f"{_FOLDER}.command"},
     options=f"{_FOLDER}.options",
+    runs=f"{_FOLDER}.tracked_runs",
     plugin=f"{_FOLDER}.plugin",
 )

@@ -13,6 +13,7 @@ from mlperf_suite.features.tracking.trackers import (
     EXPERIMENT,
     EXPERIMENT_VARIABLE,
     MLFLOW,
+    PINNED_TAG,
     URI_VARIABLE,
     TrackingTarget,
 )
@@ -42,6 +43,12 @@ def _add_options(parser: ArgumentParser) -> None:
         metavar="NAME",
         help=f"name of the experiment ({EXPERIMENT_VARIABLE}, or {EXPERIMENT})",
     )
+    parser.add_argument(
+        "--pin",
+        action="store_true",
+        help=f"give each result the tag {PINNED_TAG}, which --baseline mlflow:EXPERIMENT@pinned "
+        "looks for",
+    )
 
 
 def _run(arguments: Namespace) -> int:
@@ -52,9 +59,15 @@ def _run(arguments: Namespace) -> int:
     remember_named(os.environ)
     uploads = [upload for folder in arguments.folders for upload in _found(folder, arguments)]
     answers = send(uploads, _LIMIT_S + _A_RESULT_S * len(uploads)) if uploads else []
+    faults: dict[str, list[str]] = {}
     for upload, answer in zip(uploads, answers, strict=True):
-        stays = " (stays queued)" if upload.entry else ""
-        say(f"{upload.folder.name}: {answer.where or f'not sent: {answer.fault}{stays}'}")
+        if answer.where:
+            say(f"{upload.name}: {answer.where}")
+        else:
+            fault = answer.fault + (" (stays queued)" if upload.entry else "")
+            faults.setdefault(fault, []).append(upload.name)
+    for fault, names in faults.items():
+        say(f"{', '.join(names)}: not sent: {fault}")
     dequeue(u for u, answer in zip(uploads, answers, strict=True) if answer.where)
     failed = sum(bool(answer.fault) for answer in answers)
     say(f"track: {len(answers) - failed} of {len(answers)} results are kept")
@@ -77,7 +90,7 @@ def _found(folder: Path, arguments: Namespace) -> list[Upload]:
             raise UsageError(f"track: where to? --track mlflow:URI, or {URI_VARIABLE}")
         return waiting
     names = {upload.folder.name for upload in waiting}
-    own = [Upload(path, target) for path in kept if path.name not in names]
+    own = [Upload(path, target, pinned=arguments.pin) for path in kept if path.name not in names]
     return [*waiting, *own, *(Upload(p, target, logs_of=folder.absolute()) for p in logs)]
 
 

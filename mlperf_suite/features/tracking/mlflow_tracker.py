@@ -7,6 +7,7 @@ finished last, once all of it is there, and MLflow keeps the same figure of the 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -14,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mlperf_suite.errors import SuiteError
-from mlperf_suite.features.tracking.trackers import TrackedRun
+from mlperf_suite.features.tracking.trackers import LAST_GOOD, NODES, PINNED, PINNED_TAG, TrackedRun
 
 _SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -24,10 +25,20 @@ _SETTINGS = {
 }
 """Where the user has set nothing else: to wait long is worse than to send later."""
 _CHECKSUM, _PART, _PARENT = "mlperf.checksum", "mlperf.part", "mlflow.parentRunId"
-_GOOD, _PINNED, _SYSTEM, _KIND = "mlperf.good", "mlperf.pinned", "mlperf.system", "mlperf.kind"
+_GOOD, _SYSTEM, _KIND = "mlperf.good", "mlperf.system", "mlperf.kind"
+_NODE = ("mlperf.node", "mlperf.machine")
 _A_BATCH = 100
 """The most params or tags that MLflow takes at once (mlflow.utils.validation)."""
 _ENDED = ("FINISHED", "FAILED")
+_CHOSEN = {
+    LAST_GOOD: (f"tags.`{_GOOD}` = 'true' AND attributes.status = 'FINISHED'", (_KIND,)),
+    PINNED: (f"tags.`{PINNED_TAG}` LIKE '%' AND attributes.status = 'FINISHED'", (_KIND,)),
+    NODES: (f"tags.`{_SYSTEM}` LIKE '%' AND attributes.status != 'RUNNING'", (*_NODE, _KIND)),
+}
+"""By the words for them, which runs are asked for, and the tags of which each has its newest. Logs
+of others and searches for settings have no system."""
+_UNFIT = re.compile(r"[^\w.-]", re.ASCII)
+"""What a folder's name has not."""
 _NOT_READ = (".png", ".html", ".log", ".md")
 """Of the files of a baseline: those that the gate does not read, as LoadGen's own."""
 _MAX_READ_BYTES = 2**26
@@ -66,6 +77,8 @@ class MlflowTracker:
             self._client.set_terminated(run_id, run.status, run.ended_ms or None)
         else:
             run_id = kept.info.run_id
+            if pin := run.tags.get(PINNED_TAG):
+                self._client.set_tag(run_id, PINNED_TAG, pin)
         return self._page(experiment, run_id)
 
     def _found(self, experiment: str, tag: str, value: str) -> Any:
@@ -122,27 +135,21 @@ class MlflowTracker:
 
     def fetch(self, which: str, system: str | None, into: Path) -> Sequence[Path]:
         experiment = self._experiment()
-        if experiment is None:
-            raise SuiteError(f"there is no experiment {self._name}")
-        return [self._download(run, into) for run in self._chosen(experiment, which, system)]
+        chosen = [] if experiment is None else self._chosen(experiment, which, system)
+        return [self._download(run, into) for run in chosen]
 
     def _chosen(self, experiment: str, which: str, system: str | None) -> list[Any]:
-        if which not in ("last-good", "pinned"):
+        if which not in _CHOSEN:
             run = self._client.get_run(which)
             if str(run.info.experiment_id) != experiment:
                 raise SuiteError(f"the run {which} is of another experiment")
             return [run]
-        tag, test = (_GOOD, "= 'true'") if which == "last-good" else (_PINNED, "LIKE '%'")
-        words = [f"tags.`{tag}` {test}", "attributes.status = 'FINISHED'"]
-        words += [f"tags.`{_SYSTEM}` = '{system}'"] if system else []
-        newest: dict[str, Any] = {}
-        for run in self._search(experiment, " AND ".join(words)):
-            newest.setdefault(run.data.tags.get(_KIND, ""), run)
-        if not newest:
-            among = "of this machine, model, profile and round " if system else ""
-            kind = "good result" if which == "last-good" else f"result with the tag {_PINNED}"
-            raise SuiteError(f"no {kind} {among}in the experiment {self._name}")
-        return list(newest.values())
+        words, told_apart_by = _CHOSEN[which]
+        words += f" AND tags.`{_SYSTEM}` = '{system}'" if system else ""
+        newest: dict[tuple[str, ...], Any] = {}
+        for run in self._search(experiment, words):
+            newest.setdefault(tuple(run.data.tags.get(tag, "") for tag in told_apart_by), run)
+        return [newest[key] for key in sorted(newest)] if which == NODES else [*newest.values()]
 
     def _search(self, experiment: str, words: str) -> Iterator[Any]:
         """The runs, newest first."""
@@ -157,9 +164,10 @@ class MlflowTracker:
                 return
 
     def _download(self, run: Any, into: Path) -> Path:
-        """The files of a run that the gate reads, each once."""
+        """The files of a run that the gate reads, each once, in ID/NAME."""
         run_id = run.info.run_id
-        folder = into / PurePosixPath(run_id).name
+        name = _UNFIT.sub("_", str(run.info.run_name or "")).strip(".") or "run"
+        folder = into / PurePosixPath(run_id).name / name
         for file in self._files(run_id, ""):
             place = PurePosixPath(file.path)
             if place.is_absolute() or ".." in place.parts:

@@ -13,12 +13,17 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from mlperf_suite.errors import SuiteError, one_line
-from mlperf_suite.features.tracking.trackers import BaselineTracker, Tracker, TrackingTarget
+from mlperf_suite.features.tracking.trackers import (
+    PINNED_TAG,
+    BaselineTracker,
+    Tracker,
+    TrackingTarget,
+)
 from mlperf_suite.features.tracking.upload_queue import Upload, copy_result
 from mlperf_suite.secrets import redact_files, remember_named
 
@@ -54,6 +59,7 @@ def send(uploads: Sequence[Upload], limit_s: float) -> list[SendOutcome]:
             "folder": str(upload.folder),
             "target": upload.target.as_json(),
             "logs_of": upload.logs_of and str(upload.logs_of),
+            "pinned": upload.pinned,
         }
         for upload in uploads
     ]
@@ -126,7 +132,8 @@ def _sent(uploads: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             if target not in trackers:
                 trackers[target] = target.open()
             logs_of = upload["logs_of"] and Path(upload["logs_of"])
-            where = keep_result(trackers[target], Path(upload["folder"]), logs_of)
+            folder, pinned = Path(upload["folder"]), upload["pinned"]
+            where = keep_result(trackers[target], folder, logs_of, pinned=pinned)
             return {"where": where or target.words}
 
         row = {"fault": _AWAY_WORDS} if target in away else _outcome(keep)
@@ -163,9 +170,11 @@ def _words(error: Exception) -> str:
     return _AWAY_WORDS if away else one_line(error)[:_MOST_CHARACTERS]
 
 
-def keep_result(tracker: Tracker, folder: Path, logs_of: Path | None = None) -> str:
+def keep_result(
+    tracker: Tracker, folder: Path, logs_of: Path | None = None, *, pinned: bool = False
+) -> str:
     """Send a copy of a result, in which every known secret is redacted. All that is sent of it is
-    read from the copy. `logs_of`: as in `Upload`."""
+    read from the copy. `logs_of`, `pinned`: as in `Upload`."""
     from mlperf_suite.features.tracking.tracked_logs import tracked_logs
     from mlperf_suite.features.tracking.tracked_result import tracked_result
     from mlperf_suite.features.tracking.tracked_search import TRIALS_JSONL, tracked_search
@@ -182,7 +191,8 @@ def keep_result(tracker: Tracker, folder: Path, logs_of: Path | None = None) -> 
             run = tracked_logs(folder, logs_of)
         else:
             run = tracked_search(copy) if is_search else tracked_result(copy)
-        return tracker.keep(run, copy)
+        pin = {PINNED_TAG: "true"} if pinned else {}
+        return tracker.keep(replace(run, tags={**run.tags, **pin}), copy)
 
 
 def _stays(file: Path) -> bool:

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlperf_suite.errors import SuiteError, UsageError
 from mlperf_suite.features.tracking.options import target_of
-from mlperf_suite.features.tracking.trackers import (
-    BASELINE_PREFIX,
-    MLFLOW,
-    URI_VARIABLE,
-    TrackingTarget,
-    is_tracked,
-)
+from mlperf_suite.features.tracking.tracked_runs import TrackedName
+from mlperf_suite.features.tracking.trackers import LAST_GOOD, MLFLOW, is_tracked
 from mlperf_suite.results.baseline import BaselineRun, load_baselines
 
 if TYPE_CHECKING:
@@ -25,15 +17,12 @@ if TYPE_CHECKING:
 
 BASELINE_FOLDER = ".track-baselines"
 """In the results folder: the files of baselines, by the ids of their runs."""
-FETCH_S = 120.0
-"""What reading a baseline may take, in s: without it there is nothing to compare with."""
-_PLACE = re.compile(r"(?P<experiment>.+?)(?:@(?P<which>last-good|pinned|[0-9a-f]{32}))?")
 
 
 def tracked_baselines(settings: Settings) -> dict[tuple[str, str], BaselineRun]:
     """All baselines of a session, by benchmark id and scenario. Raises UsageError."""
     fetched = {
-        folder: f"{label}@{folder.name}"
+        folder: label
         for name in filter(is_tracked, settings.baselines)
         for label, folder in _fetched(name, settings)
     }
@@ -44,25 +33,17 @@ def tracked_baselines(settings: Settings) -> dict[tuple[str, str], BaselineRun]:
     }
 
 
-def _fetched(name: str, settings: Settings) -> list[tuple[str, Path]]:
-    """The experiment, as the user names it, and the folder of each of its baselines."""
-    from mlperf_suite.features.tracking.sender import fetch
-
-    match = _PLACE.fullmatch(name.removeprefix(BASELINE_PREFIX))
-    if match is None:
-        raise UsageError(f"--baseline {name}: which experiment? mlflow:EXPERIMENT")
-    own = target_of(settings)
-    place = own.place if own and own.tracker == MLFLOW else ""
-    if not place and not os.environ.get(URI_VARIABLE):
-        raise UsageError(f"--baseline {name}: needs {URI_VARIABLE}, or --track mlflow:URI")
-    target = TrackingTarget(MLFLOW, place, match["experiment"])
+def _fetched(text: str, settings: Settings) -> list[tuple[str, Path]]:
+    """The label and the folder of each baseline of an experiment."""
+    name, own = TrackedName.parse(text, "--baseline "), target_of(settings)
     system = None if settings.baseline_allow_different else _system_of(settings)
+    which = name.which or LAST_GOOD
+    place = own.place if own and own.tracker == MLFLOW else ""
     into = settings.results_dir / BASELINE_FOLDER
-    try:
-        folders = fetch(target, match["which"] or "last-good", system, into.absolute(), FETCH_S)
-    except SuiteError as error:
-        raise UsageError(f"--baseline {name}: {error}") from None
-    return [(f"{BASELINE_PREFIX}{target.experiment}", folder) for folder in folders]
+    found = name.fetch(which, into, place=place, system=system)
+    if not found:
+        raise name.missing(which, "of this machine, model, profile and round " if system else "")
+    return found
 
 
 def _system_of(settings: Settings) -> str:

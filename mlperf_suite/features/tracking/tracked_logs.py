@@ -34,7 +34,10 @@ def tracked_logs(folder: Path, root: Path) -> TrackedRun:
     name = _name(folder, root)
     group = _judged(root).get(name)
     if group is None:
-        raise SuiteError(f"{folder}: part of a result or a tree, which --logs judges as a whole")
+        raise SuiteError(
+            "runs of a submission's tree are judged together and not sent: `track` the results "
+            "that the tree was built from"
+        )
     detail = read_logs(folder).detail
     sums = [file_sha256(folder / log) for log in sorted(LOG_NAMES) if (folder / log).is_file()]
     checksum = hashlib.sha256("".join(sums).encode()).hexdigest()

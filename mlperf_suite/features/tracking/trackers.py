@@ -20,6 +20,8 @@ EXPERIMENT = "mlperf-suite"
 """The experiment without another name."""
 NOT_INSTALLED = "mlflow-skinny is not installed: pip install 'mlperf-suite[mlflow]'"
 BASELINE_PREFIX = f"{MLFLOW}:"
+LAST_GOOD, PINNED, NODES = "last-good", "pinned", "nodes"
+PINNED_TAG = "mlperf.pinned"
 
 
 def is_tracked(baseline: str) -> bool:
@@ -60,13 +62,14 @@ class Tracker(Protocol):
 
 
 class BaselineTracker(Tracker, Protocol):
-    """A tracker that the regression gate reads from."""
+    """A tracker that the regression gate and `compare` read from."""
 
     def fetch(self, which: str, system: str | None, into: Path) -> Sequence[Path]:
-        """The folders of kept results below `into`, with the files that the gate reads.
+        """The folders ID/NAME of kept results below `into`, with the files that the gate reads.
 
-        `which`: last-good or pinned, of each benchmark's scenario the newest, or the id of a run.
-        `system`: the tag mlperf.system that they must have, None for any. Raises SuiteError.
+        `which`: last-good or pinned, of each benchmark's scenario the newest; nodes, of each node's
+        benchmark and scenario the newest; or the id of a run. `system`: the tag mlperf.system that
+        they must have, None for any. Raises SuiteError.
         """
 
 

@@ -24,12 +24,21 @@ _TARGET_JSON = "target.json"
 @dataclass(frozen=True, slots=True)
 class Upload:
     """A result to send. `entry`: its folder in the queue; None if it is not in one. `logs_of`: of
-    logs without a result, the folder with all that are judged together."""
+    logs without a result, the folder with all that are judged together. `pinned`: whether later
+    runs are to be compared with it."""
 
     folder: Path
     target: TrackingTarget
     entry: Path | None = None
     logs_of: Path | None = None
+    pinned: bool = False
+
+    @property
+    def name(self) -> str:
+        """For people: the result's, or where logs are."""
+        if self.logs_of:
+            return str(self.folder.relative_to(self.logs_of.parent))
+        return self.folder.name
 
 
 def queued(results_dir: Path) -> list[Upload]:

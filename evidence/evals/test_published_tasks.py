@@ -1,0 +1,48 @@
+"""GSM8K, IFEval and MMLU-Pro as lm-eval publishes them, on the real engine: made-up documents."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from evidence.evals.made_up_data import write_data
+from meta_tests.suite_runs import run_python, run_suite
+
+LIMIT = 6
+needs_ifeval = pytest.mark.skipif(
+    not (find_spec("langdetect") and find_spec("immutabledict")),
+    reason="IFEval's modules are missing: .venv/bin/python -m pip install 'lm_eval[ifeval]'",
+)
+
+
+@needs_ifeval
+def test_each_task_is_answered_and_scored_on_the_real_engine(tmp_path: Path) -> None:
+    data = write_data(tmp_path / "data")
+    tasks = "mmlu_pro,gsm8k,ifeval,embedded_facts"
+    run_suite(
+        tmp_path / "results",
+        *("-m", "evals", f"--task={tasks}", f"--task-data={data}", f"--limit={LIMIT}"),
+        "--max-model-len=4096",
+    )
+    summaries = (tmp_path / "results").glob("2*/summary.json")
+    found = {s["run"]["evals"]["task"]: s for s in map(json.loads, map(Path.read_text, summaries))}
+    assert {*found} == {*tasks.split(",")}
+    for task, summary in found.items():
+        figures = summary["run"]["evals"]
+        assert summary["meta"]["status"] == "complete", task
+        assert figures["planned"] == figures["requests"] == min(LIMIT, figures["available"])
+    exams = found["mmlu_pro"]["run"]["evals"]
+    assert (exams["shots"], exams["available"]) == (5, 28)
+    assert exams["by_task"] and all(name.startswith("mmlu_pro_") for name in exams["by_task"])
+    assert "inst_level_strict_acc,none" in found["ifeval"]["run"]["evals"]["scores"]
+
+
+@needs_ifeval
+def test_the_answers_are_those_of_lm_evals_backends(tmp_path: Path) -> None:
+    data = write_data(tmp_path)
+    asked = ("--task=mmlu_pro,gsm8k,ifeval", f"--task-data={data}", f"--limit={LIMIT}")
+    process = run_python("-m", "perf.evals", *asked, "--max-model-len=4096")
+    assert process.returncode == 0, process.stdout + process.stderr
