@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, overload
+from typing import Annotated, Any, overload
 
 import msgspec
 
@@ -336,12 +336,11 @@ class LoggedAnswers(Sequence[LoggedSample]):
         self, index: int, ids: bytes, first: bytes | None, count: int | None, place: int | None
     ) -> None:
         """Add an answer. Raises OverflowError for a number of more than 63 bits."""
-        numbers = array(
-            "q", (index, -1 if count is None else count, -1 if place is None else place)
-        )
-        self._index.append(numbers[0])
-        self._count.append(numbers[1])
-        self._place.append(numbers[2])
+        if max(index, count or 0, place or 0) >= _MAX_NUMBER // 2:
+            raise OverflowError("int too big to convert")
+        self._index.append(index)
+        self._count.append(-1 if count is None else count)
+        self._place.append(-1 if place is None else place)
         self._ids.frombytes(ids)
         self._ends.append(len(self._ids))
         self._first.frombytes(first or b"")
@@ -494,14 +493,17 @@ def parse_accuracy(text: str) -> AccuracyLog:
     return logged_answers(entries)
 
 
+_Whole = Annotated[int, msgspec.Meta(ge=0)]
+
+
 class _Answer(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """An entry's members, as LoadGen writes them."""
 
-    seq_id: int
-    qsl_idx: int
+    seq_id: _Whole
+    qsl_idx: _Whole
     data: str
     token_data: str | msgspec.UnsetType = msgspec.UNSET
-    token_count: int | msgspec.UnsetType = msgspec.UNSET
+    token_count: _Whole | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def quotes(self) -> int:
@@ -582,11 +584,11 @@ def _parts(entry: Any) -> tuple[int, bytes, bytes | None, int | None, int | None
     if isinstance(entry, _Answer):
         first, count = entry.token_data, entry.token_count
         return (
-            _whole(entry.qsl_idx),
+            entry.qsl_idx,
             _tokens(entry.data),
             None if first is msgspec.UNSET else _tokens(first),
-            None if count is msgspec.UNSET else _whole(count),
-            _whole(entry.seq_id),
+            None if count is msgspec.UNSET else count,
+            entry.seq_id,
         )
     count, place = entry.get("token_count"), entry.get("seq_id")
     return (

@@ -10,7 +10,7 @@ from mlperf_suite.engines.protocol import SHORT, ClientFigures, StreamFigures
 from mlperf_suite.loadgen.load_plan import LIMIT_KEYS
 from mlperf_suite.rules.facts import RunFacts
 from mlperf_suite.rules.registry import CLOSED, ONE_BY_ONE, SERVER, rule
-from mlperf_suite.rules.verdict import Verdict, not_judged, time_words, verdict
+from mlperf_suite.rules.verdict import Verdict, no_demand, not_judged, time_words, verdict
 
 _performance_rule = partial(rule, "performance")
 
@@ -283,12 +283,12 @@ def client_bound(run: RunFacts) -> Verdict:
     the answer's until the report to LoadGen; Offline has no limit on it. There, requests may wait
     while the servers have more than they work on at once; not judged if that is not known.
     """
+    remote = run.in_session.remote
+    if remote is None:
+        return no_demand("the engine is in this process, without a client")
     required = f"below {_percent(FULL_SHARE)} of a core"
     if run.scenario.loadgen_scenario != "Offline":
         required += f", send and receive delay at most {MAX_DELAY_MS:g} ms at p99"
-    remote = run.in_session.remote
-    if remote is None:
-        return verdict(True, "no client: the engine is in this process", required)
     client = remote.client
     limits = client_limits(client, run.scenario)
     figures = f"{_percent(client.busy_share)} of a core, send {_ms(client.out_ms)}, receive "

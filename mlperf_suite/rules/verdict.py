@@ -115,6 +115,11 @@ def verdict(ok: bool, value: object, required: object = "", why: object = "") ->
     return Verdict("", status, in_words(value), in_words(required), in_words(why))
 
 
+def no_demand(why: object) -> Verdict:
+    """Passed, since the rule demands nothing here: evidence of nothing. `why`: what is missing."""
+    return verdict(True, f"nothing to judge: {why}", "nothing")
+
+
 def not_judged(value: object, required: object = "", why: object = "") -> Verdict:
     """`why`: what is missing for a judgement."""
     return Verdict("", "not judged", in_words(value), in_words(required), in_words(why))

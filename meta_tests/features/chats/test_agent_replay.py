@@ -110,7 +110,7 @@ def test_the_command_writes_a_page(tmp_path: Path, capsys: CaptureFixture[str]) 
     out = tmp_path / "replay.json"
 
     def answer(body: dict[str, Any]) -> Events:
-        return says_ls(body) if len(body["messages"]) > 2 or len(bodies) < 2 else [delta()]
+        return says_ls(body) if len(body["messages"]) > 2 or len(bodies) < 3 else [delta()]
 
     with chat_server(answer, {"/v1/models": lambda: MODELS}) as server:
         bodies = server.bodies
@@ -159,7 +159,7 @@ def test_a_server_that_only_counts_hits_is_asked_after_each_turn(tmp_path: Path)
     file, out = written(tmp_path, rows("a", ["ls", "ls"])), tmp_path / "replay.json"
 
     def metrics() -> str:
-        hits = {0: 5, 1: 5, 2: 69}[len(server.bodies)]
+        hits = {1: 5, 2: 5, 3: 69}[len(server.bodies)]
         return f"vllm:prefix_cache_hits_total 5{hits}\nvllm:num_requests_running 1\n"
 
     pages = {"/v1/models": lambda: MODELS, "/metrics": metrics}

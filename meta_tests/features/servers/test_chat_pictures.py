@@ -100,7 +100,8 @@ def test_a_name_is_refused_also_where_the_server_does_not_repeat_it() -> None:
         with pytest.raises(UsageError, match=r"serves m, and refuses .* no-such: unknown model$"):
             check_reachable(config)
         served.clear()
-        check_reachable(config)
+        with pytest.raises(UsageError, match=r"unknown model: is the path .* and no-such a model"):
+            check_reachable(config)
 
 
 def test_the_picture_is_sent_as_it_is_and_the_answer_is_token_ids() -> None:

@@ -396,14 +396,9 @@ def test_tls_is_verified(tmp_path: Path) -> None:
             answers_as_asked(engine)
 
 
-@pytest.mark.parametrize("chat", [False, True])
-def test_a_name_that_is_not_listed_is_tried_before_a_run(chat: bool) -> None:
+def test_a_name_that_is_not_listed_is_tried_before_a_run() -> None:
     target = parse_endpoint(server_of().url)
-    asked = EndpointConfig((target,), "m", None, 1, served_model="no-such", chat=chat)
-    if chat:
-        # It has no such route, and does not name the model.
-        check_reachable(asked)
-        return
+    asked = EndpointConfig((target,), "m", None, 1, served_model="no-such")
     refused = f"^{target.url} serves stand-in, and refuses --served-model-name no-such: The model"
     with pytest.raises(UsageError, match=refused):
         check_reachable(asked)

@@ -6,7 +6,8 @@ import socketserver
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -59,6 +60,9 @@ def server_of(
         def handle(self) -> None:
             lines = list(iter(self.rfile.readline, b"\r\n"))
             heads.append(b"".join(lines))
+            # Closed with a body unread, a connection is reset.
+            sizes = [line for line in lines if line.startswith(b"Content-Length:")]
+            self.rfile.read(int(sizes[0].split()[1]) if sizes else 0)
             path = lines[0].split()[1].decode().partition("?")[0]
             missing = answer(b"{}", status="404 Not Found")
             page = pages.get(path, missing)
@@ -163,6 +167,44 @@ def test_what_cannot_be_read_is_refused_in_a_line(fault: str, path: str) -> None
             find_server_facts(config, config.targets[0])
         if path == "/version":
             check_reachable(config)
+
+
+MAY_NOT = r"or the key may not use the model m \(another: --served-model-name\)$"
+FIRST_REQUEST: list[tuple[str, str, dict[str, Any], str]] = [
+    ("401 Unauthorized", "vllm", {}, rf"\(status 401\): no: API_KEY is not set .*{MAY_NOT}"),
+    ("403 Forbidden", "me", {"key": "k"}, rf"\(status 403\): no: API_KEY is the wrong .*{MAY_NOT}"),
+    ("402 Payment Required", "vllm", {}, r"\(status 402\): no: raise that limit"),
+    ("429 Too Many Requests", "vllm", {}, r"\(status 429\): no: raise that limit"),
+    ("429 Too Many Requests\r\nRetry-After: 1", "vllm", {}, ""),
+    ("404 Not Found", "me", {}, r"\(status 404\): no: is the path of --endpoint right"),
+    ("404 Not Found", "vllm", {"chat": True}, "refuses /v1/chat/completions .*is the path"),
+    # It may have another route.
+    ("404 Not Found", "vllm", {}, ""),
+    ("500 Internal Server Error", "me", {}, ""),
+]
+"""By the status of a server that lists its models all the same: its kind, and what is said."""
+
+
+@pytest.mark.parametrize(("status", "owner", "fields", "words"), FIRST_REQUEST)
+def test_a_key_or_a_route_that_requests_need_is_missed_before_a_run(
+    status: str, owner: str, fields: dict[str, Any], words: str
+) -> None:
+    pages = {"/v1/models": answer(models(owner))}
+    for path in ("/v1/completions", "/v1/chat/completions"):
+        pages[path] = answer(b'{"error": {"message": "no"}}', status=status)
+    refused = pytest.raises(UsageError, match=words) if words else nullcontext()
+    with server_of(pages) as (config, _), refused:
+        check_reachable(replace(config, **fields))
+
+
+def test_servers_that_are_not_alike_are_refused_before_a_run() -> None:
+    other = models("sglang").replace(b'"m"', b'"M"')
+    with (
+        server_of({"/v1/models": answer(models("vllm"))}) as (one, _),
+        server_of({"/v1/models": answer(other)}) as (two, _),
+        pytest.raises(UsageError, match=r"^the endpoints are of several kinds: sglang, vllm: "),
+    ):
+        check_reachable(replace(one, targets=one.targets + two.targets))
 
 
 @pytest.mark.parametrize(("scheme", "other"), [("http", "https"), ("https", "http")])

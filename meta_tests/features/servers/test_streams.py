@@ -148,6 +148,9 @@ def test_an_answer_from_memory_is_named() -> None:
         verdict = judged(found, "repeated_samples")
         assert verdict.passed is not bool(count)
         assert ("the caching audit" in verdict.why) is bool(count)
+    for stream in (None, repeated((1, 1.0, 1))):
+        nothing = judged(stream, "repeated_samples")
+        assert nothing.passed and "found nothing to judge: no " in nothing.line
     usual = [(sample, 1.0, 1) for sample in (1, 2, 1, 2, 3, 1)]
     assert repeated(*usual).repeat_ttft == (1.0, 3)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mlperf_suite.features.submission_check.tree_files import read_yaml
 from mlperf_suite.features.submission_check.upload_rules import (
     MAX_UPLOADED_BYTES,
     keys_in,
@@ -65,3 +66,26 @@ def test_a_key_in_the_clear_is_named_and_not_shown(
     (submission / "src/config.yaml").write_text(line)
     expected = {"submission_keys": f"{names[0]} in src/config.yaml"} if names else {}
     assert broken(submission) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        ("a: [1, {b: 2}]", {"a": [1, {"b": 2}]}),
+        # What libyaml reads otherwise than PyYAML, or ends the process at.
+        ("a:\tb", None),
+        ("%YAML 1.3\n---\na: 1", {"a": 1}),
+        *((opening * 100_000, None) for opening in ("[", "- ", "? ")),
+        # Members that double in each line.
+        (
+            "\n".join(
+                f"m{n}: &m{n} {{<<: [*m{n - 1}, *m{n - 1}]}}" if n else "m0: &m0 {a: 1}"
+                for n in range(40)
+            ),
+            None,
+        ),
+    ],
+)
+def test_yaml_is_read_as_pyyaml_reads_it(text: str, content: object, tmp_path: Path) -> None:
+    (file := tmp_path / "a.yaml").write_text(text)
+    assert read_yaml(file) == (content, "" if content else "a.yaml is not YAML")

@@ -17,7 +17,7 @@ from mlperf_suite.features.chats.chat_prompts import CHATS
 from mlperf_suite.rules.facts import Facts, Subject
 from mlperf_suite.rules.limits import arrival_words, held_back
 from mlperf_suite.rules.registry import rule
-from mlperf_suite.rules.verdict import Verdict, not_judged, verdict
+from mlperf_suite.rules.verdict import Verdict, no_demand, not_judged, verdict
 
 TEMPERATURE, SEED, CONCURRENCY = 0, 42, 1
 CONVERSATIONS, TURNS = 20, 1_007
@@ -260,7 +260,7 @@ def replay_streamed(run: ChatFacts) -> Verdict:
     """
     required = "less than 1% of the answers in one piece"
     if run.stream is None:
-        return verdict(True, "no answers of a server were streamed", required)
+        return no_demand("no answers of a server were streamed")
     if why := held_back(run.stream):
         return not_judged(arrival_words(run.stream), required, why)
     return verdict(True, arrival_words(run.stream), required)

@@ -61,7 +61,6 @@ from mlperf_suite.features.servers.adapters import (
     STRICT_TEXT,
     TRANSFORMERS,
     VLLM_CHAT,
-    one_line,
 )
 from mlperf_suite.features.servers.completion_scores import SCORE_FORMS, OnBody, score_all
 from mlperf_suite.features.servers.config import EndpointConfig
@@ -74,7 +73,12 @@ from mlperf_suite.features.servers.figures import (
 )
 from mlperf_suite.features.servers.http_requests import TextCodec
 from mlperf_suite.features.servers.picture_messages import chat_prompt, trial_prompt
-from mlperf_suite.features.servers.server_facts import ServerFacts, find_server_facts, metrics
+from mlperf_suite.features.servers.server_facts import (
+    ServerFacts,
+    check_alike,
+    find_server_facts,
+    metrics,
+)
 from mlperf_suite.features.servers.server_metrics import (
     HITS,
     QUEUE_S,
@@ -148,15 +152,9 @@ class EndpointEngine(Driver):
         """
         try:
             servers = [find_server_facts(config, target) for target in config.targets]
+            check_alike({server.kind for server in servers}, {server.model for server in servers})
         except UsageError as error:
             raise EngineError(str(error)) from error
-        kinds = {server.kind for server in servers}
-        if len(kinds) > 1:
-            raise EngineError(f"the endpoints are of several kinds: {', '.join(sorted(kinds))}")
-        names = {server.model for server in servers}
-        if len(names) > 1:
-            models = ", ".join(map(one_line, sorted(names)))
-            raise EngineError(f"the endpoints serve several models: {models}")
         kind = servers[0].kind
         text_alone = kind == "text" or (config.chat and kind != "vllm")
         if text_alone and config.tokenizer is None:

@@ -238,7 +238,8 @@ class Request(PooledRequest):
             where = one_line(headers.get(b"location", b"elsewhere"))
             self.fail(f"redirects to {where}: give that URL", died=True)
         elif status in (401, 403):
-            self.fail(f"refused the key (status {status}): set API_KEY", died=True)
+            why = f"refused the key (status {status}): {error_words(body)}: set API_KEY"
+            self.fail(why, died=True)
         elif status not in _PASSING or not self._again():
             why = f"answered with status {status}: {error_words(body)}"
             self.fail(why, died=False, unfit=status in _UNFIT)

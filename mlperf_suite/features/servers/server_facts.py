@@ -11,7 +11,7 @@ import socket
 import ssl
 import time
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,13 +20,7 @@ from typing import Any, cast
 from mlperf_suite.benchmarks.definition import OWN_HEAD
 from mlperf_suite.engines.protocol import MEDIA_CHANGES
 from mlperf_suite.errors import UsageError
-from mlperf_suite.features.servers.adapters import (
-    ADAPTERS,
-    CHAT_COMPLETIONS,
-    COMPLETIONS,
-    error_words,
-    one_line,
-)
+from mlperf_suite.features.servers.adapters import ADAPTERS, CHAT_COMPLETIONS, error_words, one_line
 from mlperf_suite.features.servers.config import EndpointConfig, ServerKind, Target
 from mlperf_suite.features.servers.connection import (
     Connection,
@@ -40,6 +34,7 @@ _ASK_S = 10.0
 """How long connecting to a server, and one answer of it, may take, in s."""
 _PIECE = 65_536
 _OK, _BAD_REQUEST, _NOT_FOUND = 200, 400, 404
+_REFUSED_KEY, _AT_A_LIMIT, _NO_ROUTE = (401, 403), (402, 429), (404, 405)
 STAND_IN = "mlperf-suite-stand-in"
 """The Server header of this suite's own stand-in."""
 _OWNERS: dict[str, ServerKind] = {
@@ -168,14 +163,17 @@ def check_reachable(config: EndpointConfig) -> int | None:
     """Ask each server for its models. Returns the shortest context of the model that they state, in
     tokens; None if none does. Raises UsageError, in one line, if one refuses the connection or the
     key, redirects, answers what cannot be read (compressed, for example), has a TLS certificate
-    that does not verify, or does not serve the model."""
-    contexts = []
+    that does not verify, or does not serve the model, or if they differ in kind or model."""
+    contexts, kinds, names = [], set(), set()
     for target in config.targets:
         models, response = _models(config, target)
         model = _model_of(config, response.target, models)
-        if model not in models:
-            _check_served(config, response.target, models)
+        kind = config.kind or _kind(config, response.target, model)
+        _check_served(config, response.target, kind, model, models)
         contexts.append(_context(_stated_context(model)))
+        kinds.add(kind)
+        names.add(str(model["id"]))
+    check_alike(kinds, names)
     return min(filter(None, contexts), default=None)
 
 
@@ -186,6 +184,13 @@ def _stated_context(model: Mapping[str, Any]) -> object:
     return model.get("max_model_len") or (meta.get("n_ctx") if isinstance(meta, dict) else None)
 
 
+def check_alike(kinds: Collection[str], models: Collection[str]) -> None:
+    """Raise UsageError if servers that are one system are of several kinds, or serve several
+    models."""
+    for values, what in ((kinds, "are of several kinds"), (models, "serve several models")):
+        if len(values) > 1:
+            names = ", ".join(map(one_line, sorted(values)))
+            raise UsageError(f"the endpoints {what}: {names}: measure each in a session of its own")
 def _context(length: object) -> int | None:
     return length if type(length) is int and length > 0 else None
 
@@ -395,31 +400,59 @@ def _model_of(
 
 
 def _check_served(
-    config: EndpointConfig, target: Target, models: Sequence[Mapping[str, Any]]
+    config: EndpointConfig,
+    target: Target,
+    kind: ServerKind,
+    model: Mapping[str, Any],
+    models: Sequence[Mapping[str, Any]],
 ) -> None:
-    """Ask for one token under a name that the server does not list, as it need not list an alias.
+    """Ask for one token where a run will, as a gateway may list models without a key.
 
-    Raises UsageError if it refuses that name: it repeats it, or takes the same request under a name
-    that it lists.
+    Raises UsageError if the server refuses the key, has no such route, or refuses a name that it
+    does not list, as it need not list an alias: it repeats that name, or takes the same request
+    under a name that it lists. Says nothing of a server that does not answer in time.
     """
-    name = str(config.served_model)
+    name = str(model["id"])
     prompt = {"messages": [{"role": "user", "content": "a"}]} if config.chat else {"prompt": "a"}
-    path = CHAT_COMPLETIONS if config.chat else COMPLETIONS
+    path = CHAT_COMPLETIONS if config.chat else ADAPTERS[kind].path
 
     def ask(model: object) -> _Page:
         body = {"model": model, "max_tokens": 1} | prompt
-        return _ask(config, target, path, json.dumps(body).encode())
+        return _page(config, target, path, json.dumps(body).encode())
 
     with contextlib.suppress(_UnansweredError):
         page = ask(name)
-        if page.status in (_NOT_FOUND, *_NOT_A_REQUEST) and (
-            name in str(page.content) or any(ask(m["id"]).status == _OK for m in models[:1])
+        words = error_words(page.content)
+        if model not in models and (
+            page.status in (_NOT_FOUND, *_NOT_A_REQUEST)
+            and (name in str(page.content) or any(ask(m["id"]).status == _OK for m in models[:1]))
         ):
             option = "--model" if name == config.model else "--served-model-name"
             raise UsageError(
-                f"{target.url} serves {_names(models)}, and refuses {option} {name}: "
-                f"{error_words(page.content)}"
+                f"{target.url} serves {_names(models)}, and refuses {option} {name}: {words}"
             )
+        if hint := _hint(config, page, one_line(name), only_route=config.chat or kind == "text"):
+            at = target.path(path)
+            raise UsageError(f"{target.url} refuses {at} (status {page.status}): {words}: {hint}")
+
+
+def _hint(config: EndpointConfig, page: _Page, name: str, *, only_route: bool) -> str:
+    """What to do about a refusal that every request would meet; empty if there is none.
+
+    `only_route`: requests have no other route.
+    """
+    if page.status in _REFUSED_KEY:
+        key = "the wrong key" if config.key else "not set"
+        return (
+            f"API_KEY is {key} (a key in another header: --endpoint-header), or the key may not "
+            f"use the model {name} (another: --served-model-name)"
+        )
+    # A run waits as long as Retry-After says.
+    if page.status in _AT_A_LIMIT and b"retry-after" not in page.headers:
+        return "raise that limit, then start again"
+    if only_route and page.status in _NO_ROUTE:
+        return f"is the path of --endpoint right, and {name} a model that answers there?"
+    return ""
 
 
 def _names(models: Sequence[Mapping[str, Any]]) -> str:
@@ -464,10 +497,19 @@ def _takes(config: EndpointConfig, target: Target, path: str) -> bool:
 
 
 def _ask(config: EndpointConfig, target: Target, path: str, body: bytes | None = None) -> _Page:
+    """As `_page`. Raises _UnansweredError also if the server refuses the key."""
+    page = _page(config, target, path, body)
+    if page.status in _REFUSED_KEY:
+        fault = "refused the key" if config.key else "requires a key"
+        raise _UnansweredError(f"{target.url} {fault} (status {page.status}): set API_KEY")
+    return page
+
+
+def _page(config: EndpointConfig, target: Target, path: str, body: bytes | None = None) -> _Page:
     """GET a path of the server, or POST this JSON to it, and read the answer as those of runs.
 
-    Raises _UnansweredError if there is no answer, or if the server redirects or refuses the key,
-    and UsageError if the answer cannot be read.
+    Raises _UnansweredError if there is no answer, or if the server redirects, and UsageError if the
+    answer cannot be read.
     """
     lines = header_lines(target.authority, config.key, config.headers).decode()
     length = "" if body is None else f"Content-Length: {len(body)}\r\n"
@@ -494,9 +536,6 @@ def _ask(config: EndpointConfig, target: Target, path: str, body: bytes | None =
     if 300 <= page.status < 400:
         where = one_line(page.headers.get(b"location", b"elsewhere"))
         raise _UnansweredError(f"{target.url} redirects to {where}: give --endpoint that URL")
-    if page.status in (401, 403):
-        fault = "refused the key" if config.key else "requires a key"
-        raise _UnansweredError(f"{target.url} {fault} (status {page.status}): set API_KEY")
     return page
 
 

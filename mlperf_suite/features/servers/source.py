@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from mlperf_suite.benchmarks.definition import LOADGEN
 from mlperf_suite.features.servers.config import EndpointConfig
 from mlperf_suite.session.engine_source import EngineRequest, EngineSource
 from mlperf_suite.settings import check_model_is_reachable
@@ -36,7 +37,11 @@ class EndpointSource(EngineSource):
         from mlperf_suite.features.servers.server_facts import check_reachable
 
         check_model_is_reachable(inputs.settings, self.model_hint)
-        context = check_reachable(_without_tokenizer(inputs))
+        config = _without_tokenizer(inputs)
+        kinds = {benchmark.run_kind for benchmark in inputs.benchmarks}
+        # Conversations are sent as chats, whatever else an engine would send.
+        holds_chats = bool(kinds) and LOADGEN not in kinds
+        context = check_reachable(replace(config, chat=config.chat or holds_chats))
         # Not before: it may wait for the hub.
         _ = inputs.tokenizer_folder
         return context

@@ -9,7 +9,7 @@ from mlperf_suite.features.servers.streams import MEMORY_SHARE
 from mlperf_suite.rules.facts import RunFacts
 from mlperf_suite.rules.limits import arrival_words, held_back
 from mlperf_suite.rules.registry import ONE_BY_ONE, SERVER, rule
-from mlperf_suite.rules.verdict import Verdict, not_judged, time_words, verdict
+from mlperf_suite.rules.verdict import Verdict, no_demand, not_judged, time_words, verdict
 
 MAX_FROM_MEMORY = 0.1
 """The share of repeated answers that may look like answers from memory, by chance."""
@@ -47,7 +47,7 @@ def streamed_answers(run: RunFacts) -> Verdict:
     required += "the first event, less than 1% of the answers in one piece"
     stream = run.in_session.remote.stream if run.in_session.remote else None
     if stream is None:
-        return verdict(True, _NO_STREAM, required)
+        return no_demand(_NO_STREAM)
     return verdict(not held_back(stream, limit_ms), arrival_words(stream), required)
 
 
@@ -67,7 +67,9 @@ def repeated_samples(run: RunFacts) -> Verdict:
     required += f"{MEMORY_SHARE:.0%} of the first one's time"
     stream = run.in_session.remote.stream if run.in_session.remote else None
     if stream is None:
-        return verdict(True, _NO_STREAM, required)
+        return no_demand(_NO_STREAM)
+    if not stream.repeats:
+        return no_demand("no sample was repeated")
     words = f"{stream.from_memory:,} of {stream.repeats:,} repeated answers"
     if stream.from_memory > MAX_FROM_MEMORY * stream.repeats:
         return verdict(False, words, required, "answered from memory: see the caching audit")

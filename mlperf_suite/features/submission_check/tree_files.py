@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,13 +56,47 @@ def is_utf8(path: Path) -> bool:
 _MAX_YAML_BYTES, _MAX_MEMBERS = 2**18, 10_000
 
 
-class _YamlLoader(yaml.SafeLoader):  # type: ignore[misc]  # yaml has no types
+_MAX_DEPTH = 100
+"""libyaml's loader descends on the C stack, which ends the process at some thousands."""
+
+
+class _FewMembers:
     def flatten_mapping(self, node: Any) -> None:
         """Raises ValueError for more members than anybody writes: merged members double in a
         line."""
-        super().flatten_mapping(node)
+        super().flatten_mapping(node)  # type: ignore[misc]  # of yaml's constructor
         if len(node.value) > _MAX_MEMBERS:
             raise ValueError(f"more than {_MAX_MEMBERS:,} members")
+
+
+class _YamlLoader(_FewMembers, yaml.SafeLoader):  # type: ignore[misc]  # yaml has no types
+    """As the official checker reads YAML."""
+
+
+class _QuickLoader(_FewMembers, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """By libyaml, where PyYAML was built with it."""
+
+
+def _yaml_content(text: str) -> Any:
+    """Raises whatever PyYAML raises."""
+    # libyaml takes tabs that PyYAML refuses; what it refuses itself, PyYAML may take.
+    if "\t" not in text:
+        with contextlib.suppress(yaml.YAMLError, *MALFORMED):
+            if _depth(text) <= _MAX_DEPTH:
+                return yaml.load(text, _QuickLoader)  # noqa: S506 - a SafeLoader
+    return yaml.load(text, _YamlLoader)  # noqa: S506 - a SafeLoader
+
+
+def _depth(text: str) -> int:
+    """How deep its lists and mappings are nested, at most one deeper than `_MAX_DEPTH`."""
+    depth = deepest = 0
+    for event in yaml.parse(text, _QuickLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        deepest = max(deepest, depth)
+        if deepest > _MAX_DEPTH:
+            break
+    return deepest
 
 
 def read_yaml(path: Path) -> tuple[Any, str]:
@@ -71,7 +106,7 @@ def read_yaml(path: Path) -> tuple[Any, str]:
         return None, f"{path.name} is not text in UTF-8 of at most {_MAX_YAML_BYTES:,} characters"
     try:
         # PyYAML raises most kinds of errors for tags whose value does not fit.
-        return yaml.load(text, _YamlLoader), ""  # noqa: S506 - a SafeLoader
+        return _yaml_content(text), ""
     except (yaml.YAMLError, *MALFORMED):
         return None, f"{path.name} is not YAML"
 

@@ -30,7 +30,7 @@ from mlperf_suite.features.endpoints.rules.package_rules import (
     regions_scored,
 )
 from mlperf_suite.rules.registry import rule
-from mlperf_suite.rules.verdict import Verdict, not_judged, verdict
+from mlperf_suite.rules.verdict import Verdict, no_demand, not_judged, verdict
 
 _package_rule = partial(rule, "package")
 _INLINE, _SWE_BENCH = "performance", "swe_bench"
@@ -54,7 +54,7 @@ def agentic_accuracy(curve: CurveFacts) -> Verdict:
     client writes: without it the rule is not judged unless a score is too low.
     """
     if not curve.is_agentic:
-        return verdict(True, "a benchmark of one turn", "no demand on it")
+        return no_demand("a benchmark of one turn")
     targets = AGENTIC_TARGETS[curve.model]
     low, high = targets.tokens
     required = (
@@ -136,7 +136,7 @@ def agentic_settings(curve: CurveFacts) -> Verdict:
     The official checker reads no configuration. DeepSeek-V4.1-Flash's sampling is not published.
     """
     if not curve.is_agentic:
-        return verdict(True, "a benchmark of one turn", "no demand on it")
+        return no_demand("a benchmark of one turn")
     faults = [
         f"{point.name}: {fault}"
         for point in curve.points

@@ -55,6 +55,7 @@ from mlperf_suite.rules.verdict import (
     VerdictError,
     failure,
     lasted_words,
+    no_demand,
     not_judged,
     time_words,
     verdict,
@@ -369,7 +370,7 @@ def whole_dataset(result: OfficialClientFacts) -> Verdict:
 def _limit(result: OfficialClientFacts, name: str) -> Verdict:
     limit_ms = result.benchmark.limits_ms.get(name)
     if limit_ms is None:
-        return verdict(True, "no limit", "no limit in this scenario")
+        return no_demand("no limit in this scenario")
     # The checker refuses a latency above the limit, and of TTFT and TPOT one at the limit too.
     at_limit = name == "latency"
     required = f"{'at most' if at_limit else 'below'} {time_words(limit_ms, exact=True)}"
@@ -426,10 +427,10 @@ def latency_limit(result: OfficialClientFacts) -> Verdict:
 )
 def mean_tokens(result: OfficialClientFacts) -> Verdict:
     """gpt-oss-120b's answers have the mean length that TEST09 requires, in every scenario."""
+    if result.benchmark.mean_tokens is None:
+        return no_demand("a benchmark without TEST09")
     mean = result.run.output_sequence_lengths.avg
     words = "no mean" if mean is None else f"{mean:,.2f} tokens"
-    if result.benchmark.mean_tokens is None:
-        return verdict(True, words, "no demand on this benchmark")
     low, high = result.benchmark.mean_tokens
     ok = mean is not None and low <= mean <= high
     return verdict(ok, words, f"{low:,g} to {high:,g} tokens")
@@ -650,7 +651,7 @@ def events_agree(result: OfficialClientFacts) -> Verdict:
     of token ids need none for the input lengths, prompts of messages its chat template.
     """
     if result.events is None:
-        return verdict(True, "no events.jsonl", "the same where it is there")
+        return no_demand("no events.jsonl")
     if isinstance(result.events, str):
         return verdict(False, result.events)
     figures = [*_counted_again(result.run, result.events)]
@@ -734,7 +735,7 @@ def warmup_prompts(result: OfficialClientFacts) -> Verdict:
     would know them."""
     required, prompts = f"at most {_SENT_BEFORE:.0%} of the prompts", sent_prompts(result)
     if prompts is None or not isinstance(result.events, RunEvents):
-        return verdict(True, "no prompts", required)
+        return no_demand("no prompts in an events.jsonl")
     before = prompts.repeats_of(result.events.earlier_prompts)
     words = f"{before:,} of {prompts.different:,} different prompts"
     return verdict(before <= _SENT_BEFORE * prompts.different, words, required)
@@ -756,10 +757,10 @@ def issue_times(result: OfficialClientFacts) -> Verdict:
     low, high = _VARIATION
     required = f"gaps between requests that vary by {low:g} to {high:g} times their mean"
     if not result.issues_at_a_rate or not isinstance(result.events, RunEvents):
-        return verdict(True, "no events.jsonl of a run at a rate", required)
+        return no_demand("no events.jsonl of a run at a rate")
     count, variation = result.events.gaps[0], result.events.gap_variation
     if count < _MIN_GAPS:
-        return verdict(True, f"{count:,} gaps, too few to say", required)
+        return no_demand(f"{count:,} gaps between requests are too few")
     if variation is None:
         return verdict(False, "all at once", required)
     return verdict(low <= variation <= high, f"by {variation:.3f} times", required)
