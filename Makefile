@@ -16,7 +16,7 @@ MUTANTS_DATA = MUTANTS_COVERAGE=$(CURDIR)/.evidence/coverage
 # Set by many images: without Python's caches each session compiles the suite again, half a second.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup stacks endpoints-client bfcl offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof public-results serve endpoint curve ray cluster test evidence evidence-brief evidence-quick mutants lint locks options rules-page summary-page pictures perf clean
+.PHONY: help setup stacks endpoints-client bfcl offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof public-results serve endpoint curve ray cluster test evidence evidence-brief evidence-quick evidence-pages mutants lint locks options rules-page summary-page pictures perf clean
 
 help:             ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -93,6 +93,9 @@ evidence-brief: ray ## the part of the evidence without real engines and officia
 
 evidence-quick: ray ## the part of the evidence that takes minutes: pages, set-up, readers, damaged logs, searches with drawn inputs
 	$(PYTEST) $(addprefix evidence/,$(OF_A_MINUTE)) -rfE -n 2 --dist loadfile $(ARGS)
+
+evidence-pages: setup ## make each page of docs/evidence again that this machine can, and say which differ
+	.venv/bin/python -m evidence.pages $(ARGS)
 
 mutants: ray      ## make 320 small mistakes in the package and see which the suite's own tests find
 	@scripts/set_up_evidence.sh

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-PAGES = Path(__file__).resolve().parents[1] / "docs" / "evidence"
+PAGES_VARIABLE = "EVIDENCE_PAGES"
+COMMITTED = Path(__file__).resolve().parents[1] / "docs" / "evidence"
+PAGES = Path(os.environ.get(PAGES_VARIABLE) or COMMITTED)
+"""Where programs write: `evidence.pages` has them write into a copy."""
 
 
 def table_after(page: Path, header: str) -> list[str]:

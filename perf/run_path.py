@@ -18,9 +18,7 @@ from collections import Counter
 from pathlib import Path
 from types import CodeType, FrameType
 
-import mlperf_suite
-
-_PACKAGE = Path(mlperf_suite.__file__).parent
+from mlperf_suite import PACKAGE
 
 
 class RunPath:
@@ -42,15 +40,15 @@ class RunPath:
     def lines(self) -> list[str]:
         """The files of the package, the functions called in each, and the sums."""
         functions = Counter(
-            path.relative_to(_PACKAGE).as_posix()
+            path.relative_to(PACKAGE).as_posix()
             for code in self.called
-            if (path := Path(code.co_filename)).is_relative_to(_PACKAGE)
+            if (path := Path(code.co_filename)).is_relative_to(PACKAGE)
         )
-        imported = sum(name.partition(".")[0] == _PACKAGE.name for name in sys.modules)
+        imported = sum(name.partition(".")[0] == PACKAGE.name for name in sys.modules)
         return [
             *(f"{count:5}  {name}" for name, count in sorted(functions.items())),
             f"{len(functions)} files and {functions.total()} functions called, "
-            f"{imported} modules of {_PACKAGE.name} imported",
+            f"{imported} modules of {PACKAGE.name} imported",
         ]
 
 
@@ -58,12 +56,14 @@ def main(arguments: list[str]) -> int:
     """Run pytest with these arguments and print what it passed. Returns pytest's exit status."""
     import pytest
 
+    from mlperf_suite.plugin.own_folder import RESTARTED
+
     path = RunPath()
     with tempfile.TemporaryDirectory() as results:
         threading.setprofile(path.hook)
         sys.setprofile(path.hook)
         try:
-            status = pytest.main([f"--results-dir={results}", "-q", *arguments])
+            status = pytest.main([*RESTARTED, f"--results-dir={results}", "-q", *arguments])
         finally:
             sys.setprofile(None)
             threading.setprofile(None)

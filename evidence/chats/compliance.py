@@ -2,8 +2,8 @@
 
     python -m evidence.chats.compliance [CLIENT_PYTHON] [--write]
 
-CLIENT_PYTHON is that of .endpoints-client, whose checkout has the example's configuration. Each
-result has the files that the client writes of edge-agentic (config.yaml, scores.json,
+CLIENT_PYTHON is bin/python of an .endpoints-client, whose source has the example's configuration.
+Each result has the files that the client writes of edge-agentic (config.yaml, scores.json,
 accuracy/accuracy_results.json) with one damage. Prints both words for each, and rewrites the table
 of docs/evidence/edge-agentic.md with --write; exit status 1 if they differ where `EXPLAINED` does
 not say why.
@@ -22,13 +22,12 @@ from typing import Any
 
 import yaml
 
+from evidence.from_elsewhere import OFFICIAL_CLIENT
 from evidence.tables import PAGES, write_cells
-from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.features.chats.chat_rules import ChatFacts
 from mlperf_suite.features.chats.qwen3_6_27b import QWEN3_6_27B
 from mlperf_suite.rules import judge
 
-CLIENT = SUITE_FOLDER / ".endpoints-client"
 EXAMPLE = "examples/11_Edge_Agentic_Example/online_edge_full_run.yaml"
 _CHECK = """
 import json, sys
@@ -241,8 +240,8 @@ def explained_rows(names: Iterable[str]) -> list[tuple[str, str]]:
 
 def main(arguments: list[str]) -> int:
     places = [argument for argument in arguments if argument != "--write"]
-    python = Path(places[0]) if places else CLIENT / "bin" / "python"
-    config = yaml.safe_load((CLIENT / "source" / EXAMPLE).read_text())
+    python = Path(places[0]) if places else OFFICIAL_CLIENT / "bin" / "python"
+    config = yaml.safe_load((python.parents[1] / "source" / EXAMPLE).read_text())
     differing, unexplained = [], 0
     with tempfile.TemporaryDirectory() as root:
         made = {}

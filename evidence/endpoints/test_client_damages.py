@@ -132,20 +132,22 @@ def test_the_checkers_page_has_a_row_for_each_damage_and_tree() -> None:
     assert list(rows_of_page()) == [*CLIENT_DAMAGES, *CLIENT_TREES]
 
 
-@pytest.mark.parametrize("name", CLIENT_TREES)
-def test_of_each_tree_the_page_says_what_the_suite_says(
-    honest: Path, tmp_path: Path, name: str
-) -> None:
-    tree = tree_of(name, honest, tmp_path / "tree")
-    assert own_verdict(tree, ROUNDS["v6.1"]) == rows_of_page()[name][1]
+@pytest.fixture
+def changed(name: str, honest: Path, tmp_path: Path) -> Path:
+    """The tree of a row of the page."""
+    write = tree_of if name in CLIENT_TREES else damaged
+    return write(name, honest, tmp_path / "tree")
+
+
+@pytest.mark.parametrize("name", [*CLIENT_DAMAGES, *CLIENT_TREES])
+def test_the_suite_says_what_the_page_says(changed: Path, name: str) -> None:
+    assert own_verdict(changed, ROUNDS["v6.1"]) == rows_of_page()[name][1]
 
 
 @needs_inference
 @pytest.mark.parametrize("name", [*CLIENT_DAMAGES, *CLIENT_TREES])
-def test_the_checker_says_what_the_page_says(honest: Path, tmp_path: Path, name: str) -> None:
-    write = tree_of if name in CLIENT_TREES else damaged
-    tree = write(name, honest, tmp_path / "tree")
-    assert official_verdict(tree, INFERENCE, ROUNDS["v6.1"]) == rows_of_page()[name][0]
+def test_the_checker_says_what_the_page_says(changed: Path, name: str) -> None:
+    assert official_verdict(changed, INFERENCE, ROUNDS["v6.1"]) == rows_of_page()[name][0]
 
 
 @needs_inference

@@ -19,14 +19,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlperf_suite import SUITE_FOLDER
+from evidence.tables import PAGES
 from mlperf_suite.features.submission_check.scenario_folders import ScenarioFolder
 from mlperf_suite.features.submission_check.tree import find_submissions
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.judging.judges import folders_below
 from mlperf_suite.judging.verdict_group import VerdictGroup, name_of
 
-PAGE = SUITE_FOLDER / "docs" / "evidence" / "public-results.md"
+PAGE = PAGES / "public-results.md"
 _NO_ENTRY = 2
 _SHOWN = 60
 _ACCURACY, _DETAIL, _TEXT = "mlperf_log_accuracy.json", "mlperf_log_detail.txt", "accuracy.txt"

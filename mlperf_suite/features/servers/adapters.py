@@ -169,8 +169,8 @@ def _check_place(choice: Choice) -> None:
     would count its tokens."""
     # Called for every answer: a loop over the names takes four times as long.
     name = (
-        (_says(choice.message) and "message")
-        or (_says(choice.delta) and "delta")
+        (choice.message and _says(choice.message) and "message")
+        or (choice.delta and _says(choice.delta) and "delta")
         or (choice.reasoning and "reasoning")
         or (choice.reasoning_content and "reasoning_content")
         or (choice.tool_calls and "tool_calls")
@@ -182,9 +182,9 @@ def _check_place(choice: Choice) -> None:
         )
 
 
-def _says(delta: Delta | None) -> bool:
+def _says(delta: Delta) -> bool:
     """Whether it has anything of an answer."""
-    return delta is not None and any(msgspec.structs.astuple(delta))
+    return any(msgspec.structs.astuple(delta))
 
 
 def _no_choices(completion: _Completion, event: bytes) -> Sequence[Choice]:

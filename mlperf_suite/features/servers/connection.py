@@ -259,8 +259,9 @@ class Connection(asyncio.Protocol):
             return
         for event in events:
             # Each is one line.
-            self._done |= event.strip() == _DONE
-            if event.strip() not in _NO_EVENTS and self._handler is not None:
+            words = event.strip()
+            self._done |= words == _DONE
+            if words not in _NO_EVENTS and self._handler is not None:
                 self._handler.on_event(event, self._arrived)
 
     def _read_lines(self, data: bytes) -> None:

@@ -339,17 +339,19 @@ class GenerationRequest(Request):
             return
         pieces = len(answer.text)
         signs = count, pieces, answer.finish_reason, answer.completion_tokens
-        if signs != self._signs:
-            self._signs = signs
+        if signs == self._signs:
             # An event that brings nothing new counts as silence.
-            shared.pieces[self.place] += 1
-            self._last = arrived
-            self._ended_before = shared.queues[self.place].ended
+            return
+        self._signs = signs
+        shared.pieces[self.place] += 1
+        self._last = arrived
+        self._ended_before = shared.queues[self.place].ended
         for text in answer.text[self._texts :]:
             self._letters += len(text)
         self._texts = pieces
         pieces, most = max(count, pieces), self._sampling.max_tokens
-        self._arrivals.came(count if shared.text is None else self._letters, pieces, arrived)
+        if self._sampling.wants_first:
+            self._arrivals.came(count if shared.text is None else self._letters, pieces, arrived)
         longest = _MAX_PIECES_FACTOR * most + _FEW_PIECES
         if pieces > longest or self._letters > _MAX_TOKEN_LENGTH * longest:
             amount = f"{pieces:,} pieces and {self._letters:,} characters"
@@ -417,7 +419,7 @@ class GenerationRequest(Request):
             self._first = arrived
             shared.tell(ServerFirstTokens(self.number, list(token_ids[:1]), arrived))
         shared.queues[self.place].ended += 1
-        first = self._first_tokens(len(token_ids))
+        first = self._first_tokens(len(token_ids)) if self._sampling.wants_first else 1
         self.over()
         model = None if _is_one_of(answer.model, shared.config.model_names) else answer.model
         times = self.sent, self.opened_s, self._first or arrived, arrived
@@ -431,7 +433,7 @@ class GenerationRequest(Request):
     def _first_tokens(self, tokens: int) -> int:
         """How many of so many tokens came with the first one; counts each event's tokens."""
         arrivals, text = self._arrivals, self.shared.text
-        if not self._sampling.wants_first or not arrivals.parts:
+        if not arrivals.parts:
             return 1
         if text is None:
             self.shared.events.update(arrivals.parts)
@@ -481,10 +483,10 @@ def _wait_s(headers: dict[bytes, bytes]) -> float | None:
 def _is_one_of(model: str | None, names: Sequence[str]) -> bool:
     """Whether an answer's model is one of these names (case does not matter); some servers append a
     revision, and some name no model."""
-    reported = (model or "").casefold()
-    return not reported or any(
-        reported == n or reported.startswith(f"{n}@") for n in map(str.casefold, names)
-    )
+    if not model or model in names:  # so it is in nearly every answer
+        return True
+    reported = model.casefold()
+    return any(reported == n or reported.startswith(f"{n}@") for n in map(str.casefold, names))
 
 
 def _check_tokens(token_ids: list[int], vocabulary: int) -> None:

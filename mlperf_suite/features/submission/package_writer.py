@@ -15,10 +15,10 @@ import msgspec
 
 from mlperf_suite import __version__, strict_json
 from mlperf_suite.errors import RefusedError, UsageError
-from mlperf_suite.features.endpoints.official_client_results.answer_texts import TokenCounts
 from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
     OfficialClientBenchmark,
 )
+from mlperf_suite.features.endpoints.official_client_results.event_lines import TokenCounts
 from mlperf_suite.features.endpoints.official_client_results.package_files import (
     OF_A_POINT,
     POINT_YAML,

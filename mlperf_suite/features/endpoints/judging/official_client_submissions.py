@@ -13,7 +13,6 @@ from mlperf_suite import rules
 from mlperf_suite.benchmarks.catalog import find_benchmark
 from mlperf_suite.benchmarks.prompts import in_template, load_tokenizer, with_objects
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
-from mlperf_suite.features.endpoints.official_client_results.answer_texts import Message
 from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
     WAN,
     OfficialClientBenchmark,
@@ -23,6 +22,7 @@ from mlperf_suite.features.endpoints.official_client_results.client_events impor
     RunEvents,
     read_events,
 )
+from mlperf_suite.features.endpoints.official_client_results.event_lines import Message
 from mlperf_suite.features.endpoints.official_client_results.result_files import (
     OFFICIAL_CLIENT_ACCURACY,
     OFFICIAL_CLIENT_SUMMARY,

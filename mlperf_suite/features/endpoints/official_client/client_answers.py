@@ -11,8 +11,10 @@ from msgspec import DecodeError, json
 
 from mlperf_suite.benchmarks.request_times import RequestTimes
 from mlperf_suite.errors import RunError
-from mlperf_suite.features.endpoints.official_client_results.answer_texts import answer_text
-from mlperf_suite.features.endpoints.official_client_results.event_lines import events_in
+from mlperf_suite.features.endpoints.official_client_results.event_lines import (
+    answer_text,
+    events_in,
+)
 from mlperf_suite.untrusted_files import read_regular
 
 _NS_PER_MS = 1e6

@@ -14,15 +14,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from mlperf_suite.features.endpoints.official_client_results.answer_texts import (
+from mlperf_suite.features.endpoints.official_client_results.event_lines import (
     TEXTS_AT_ONCE,
     AnswerText,
+    Event,
     Message,
     TokenCounts,
     answer_text,
+    events_in,
     messages_of,
 )
-from mlperf_suite.features.endpoints.official_client_results.event_lines import Event, events_in
 from mlperf_suite.features.endpoints.official_client_results.sent_prompts import (
     Decoding,
     SentPrompt,

@@ -10,12 +10,13 @@ import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mlperf_suite.features.endpoints.official_client_results.answer_texts import (
+from mlperf_suite.features.endpoints.official_client_results.event_lines import (
     TEXTS_AT_ONCE,
+    Event,
     TokenCounts,
     answer_text,
+    events_in,
 )
-from mlperf_suite.features.endpoints.official_client_results.event_lines import Event, events_in
 
 
 @dataclass(slots=True)
