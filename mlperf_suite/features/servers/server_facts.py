@@ -191,6 +191,8 @@ def check_alike(kinds: Collection[str], models: Collection[str]) -> None:
         if len(values) > 1:
             names = ", ".join(map(one_line, sorted(values)))
             raise UsageError(f"the endpoints {what}: {names}: measure each in a session of its own")
+
+
 def _context(length: object) -> int | None:
     return length if type(length) is int and length > 0 else None
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
-from evidence import pages
-from evidence.pages import NOT_MADE, PROGRAMS, Program, outcome
+from evidence.pages import programs
+from evidence.pages.programs import NOT_MADE, PROGRAMS, Program, outcome
 from evidence.tables import COMMITTED
 
 
 def test_each_page_is_made_or_says_why_not() -> None:
     assert sorted([*PROGRAMS, *NOT_MADE]) == sorted(path.name for path in COMMITTED.glob("*.md"))
-    for program in (program for programs in PROGRAMS.values() for program in programs):
+    for program in chain.from_iterable(PROGRAMS.values()):
         assert find_spec(program.module), program.module
 
 
@@ -35,5 +36,5 @@ def test_a_page_is_the_same_differs_or_was_not_made(
         f"import os, sys\npage = os.environ['EVIDENCE_PAGES'] + '/{page}'\n{program}"
     )
     monkeypatch.setitem(PROGRAMS, page, (Program("made"),))
-    monkeypatch.setattr(pages, "SUITE_FOLDER", tmp_path)
+    monkeypatch.setattr(programs, "SUITE_FOLDER", tmp_path)
     assert outcome(page, tmp_path) == (holds, words)

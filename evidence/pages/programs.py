@@ -155,7 +155,3 @@ def main() -> int:
             if options.write:
                 shutil.copyfile(copies / page, COMMITTED / page)
     return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
