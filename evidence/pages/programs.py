@@ -138,7 +138,9 @@ def outcome(page: str, copies: Path) -> tuple[bool, str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m evidence.pages", description=__doc__.splitlines()[0]
+    )
     every = sorted(path.name for path in COMMITTED.glob("*.md"))
     parser.add_argument("pages", nargs="*", metavar="PAGE", help=f"of {', '.join(every)}")
     parser.add_argument("--write", action="store_true", help="into docs/evidence")
