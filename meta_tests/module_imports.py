@@ -18,7 +18,7 @@ ORDER = (
 """Low to high: each imports only what stands before it, and itself."""
 PLACES = {
     **dict.fromkeys(("pytest", "allure"), ("plugin",)),
-    "vllm": ("engines", "features/chats", "features/tuning"),
+    "vllm": ("engines", "features/accelerators", "features/chats", "features/tuning"),
     **dict.fromkeys(("httptools", "uvloop", "prometheus_client"), ("features/servers",)),
     **dict.fromkeys(("rouge_score", "nltk"), ("scorers",)),
     **dict.fromkeys(("sympy", "pylatexenc"), ("features/code_grading",)),
@@ -26,7 +26,7 @@ PLACES = {
     "mlperf_loadgen": ("loadgen",),
     "lm_eval": ("features/evals", "features/mmlu"),
     "mlflow": ("features/tracking",),
-    "pynvml": ("hardware",),
+    **dict.fromkeys(("pynvml", "amdsmi"), ("features/accelerators",)),
     "nvtx": ("ranges",),
     "pyarrow": ("datasets",),
     "yaml": ("features/submission_check",),

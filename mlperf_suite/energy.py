@@ -37,7 +37,6 @@ SIMULATED_LABEL = "SIMULATED counters: no measurement of energy"
 """Replaces all labels of simulated counters."""
 
 GPU = "GPU"
-_VISIBLE = "CUDA_VISIBLE_DEVICES"
 _PARTED = "a part of a GPU (MIG), and NVML counts whole ones"
 CPU = "CPU"
 POWERCAP = Path("/sys/class/powercap")
@@ -173,7 +172,7 @@ def gpu_counters(
 ) -> Meters:
     """A counter for each GPU of the run. Raises nothing.
 
-    The run has the GPUs that CUDA_VISIBLE_DEVICES leaves, except the last `idle_gpus`, which the
+    The run has the GPUs that `variables` leave, except the last `idle_gpus`, which the
     engine does not use. If there are fewer than `least_gpus`, it uses other machines as well.
 
     If one GPU cannot be metered, none is: a sum without it would be too small. The same applies if
@@ -183,28 +182,33 @@ def gpu_counters(
     try:
         if meters.problem:
             raise UnmeasuredError(meters.problem)
-        counters = [_gpu_counter(gpu) for gpu in _gpus_of_run(meters.gpus, idle_gpus, environment)]
+        in_use = _gpus_of_run(meters, idle_gpus, environment)
+        counters = [_gpu_counter(gpu, meters.label) for gpu in in_use]
         if (count := len(counters)) < least_gpus:
             raise UnmeasuredError(
                 f"the engine has {least_gpus} GPUs, {count} of them on this machine"
             )
     except UnmeasuredError as error:
         meters.close()
-        return Meters(absent=(UnmeteredDevice(GPU, NVML_LABEL, str(error)),))
+        return Meters(absent=(UnmeteredDevice(meters.kind, meters.label, str(error)),))
     return Meters(tuple(counters), close=meters.close)
 
 
 def _gpus_of_run(
-    gpus: Sequence[GpuMeter], idle_gpus: int, environment: Mapping[str, str]
+    meters: GpuMeters, idle_gpus: int, environment: Mapping[str, str]
 ) -> list[GpuMeter]:
     """The GPUs of the run. Raises UnmeasuredError if they are not known."""
-    visible = environment.get(_VISIBLE)
+    gpus, limits = meters.gpus, [name for name in meters.variables if name in environment]
+    if len({environment[name] for name in limits}) > 1:
+        raise UnmeasuredError(f"{' and '.join(limits)} name different GPUs")
+    variable = (*limits, "")[0]
+    visible = environment.get(variable)
     names = None if visible is None else [name.strip() for name in visible.split(",")]
     if names and any(name.startswith("MIG-") for name in names):
-        raise UnmeasuredError(f"{_VISIBLE} names {_PARTED}")
+        raise UnmeasuredError(f"{variable} names {_PARTED}")
     visible_gpus = list(gpus) if names is None else gpus_named(gpus, names)
     if names is not None and len(visible_gpus) < len(list(filter(None, names))):
-        raise UnmeasuredError(f"{_VISIBLE}={visible} names a GPU that NVML does not find")
+        raise UnmeasuredError(f"{variable}={visible} names a GPU that the driver does not list")
     in_use = visible_gpus[: max(len(visible_gpus) - idle_gpus, 0)]
     by_number = names is None or any(name.isdecimal() for name in names)
     if not in_use:
@@ -219,13 +223,13 @@ def _gpus_of_run(
     return in_use
 
 
-def _gpu_counter(gpu: GpuMeter) -> Counter:
+def _gpu_counter(gpu: GpuMeter, label: str) -> Counter:
     """The GPU's energy counter, else its power draw. Raises UnmeasuredError if it has neither."""
     name, limit = f"GPU {gpu.index} {gpu.name}", None
     with suppress(Exception):
         limit = gpu.limit_mw() / 1e3
     counter = Counter(
-        name, GPU, NVML_LABEL, lambda: gpu.energy_mj() / 1e3, limit_watts=limit, uuid=gpu.uuid
+        name, GPU, label, lambda: gpu.energy_mj() / 1e3, limit_watts=limit, uuid=gpu.uuid
     )
     try:
         gpu.energy_mj()

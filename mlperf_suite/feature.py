@@ -38,7 +38,8 @@ class Feature:
     summary if there are none. `gate`: a module with a `GATE`, what the regression gate compares of
     them. `session`: a module with a `SESSION`, what accompanies a session and its runs. `judge`: a
     module with a `JUDGE` of folders given to --logs. `runs`: a module with `RUNS`, kept results of
-    another place by a name for them. `plugin`: a pytest plugin with fixtures and cases.
+    another place by a name for them. `accelerators`: a module with `ACCELERATORS`, what it knows of
+    this machine's. `plugin`: a pytest plugin with fixtures and cases.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Feature:
     gate: str = ""
     session: str = ""
     judge: str = ""
+    accelerators: str = ""
     plugin: str = ""
 
 

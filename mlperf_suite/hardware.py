@@ -5,18 +5,20 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
+
+from mlperf_suite.feature import features
 
 Precision = Literal["bf16", "fp16", "fp32", "auto"]
 
-_NVML_PATIENCE_S = 20.0
-"""A driver in trouble may never answer; the machine then counts as one without a GPU."""
+CUDA_VISIBLE = "CUDA_VISIBLE_DEVICES"
+NO_COUNTER = "no counter for this device"
 _BF16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
 """The names of bf16 arithmetic in /proc/cpuinfo: the first two on x86-64, the last on Arm."""
 _ISA_WITHOUT_BF16 = {
@@ -24,6 +26,7 @@ _ISA_WITHOUT_BF16 = {
 }
 """Values of ONEDNN_MAX_CPU_ISA that exclude bf16 (oneDNN's page "CPU Dispatcher Control")."""
 
+_HOW = ("platform", "software")
 _Value = TypeVar("_Value")
 
 
@@ -36,20 +39,27 @@ class ChosenSetting(Generic[_Value]):
 
 
 @dataclass(frozen=True, slots=True)
-class Gpu:
-    """A GPU as NVML describes it; what its driver does not report is None.
+class Accelerator:
+    """A GPU or another device that computes; what its driver does not report is None.
 
-    `name`: ends with (MIG) if it is divided into instances, of which a run may have one.
-    `max_clock_mhz`: of its SMs. `pcie_generation` and `pcie_lanes`: the most that it supports.
+    `name`: ends with (MIG) if it is divided into instances, of which a run may have one. `driver`:
+    the version, `maker`: whose it is. `max_clock_mhz`: of its SMs. `pcie_generation` and
+    `pcie_lanes`: the most that it supports. `variable`: of the environment, the devices that a
+    process may use. `platform`, `software`: how vLLM runs it, in words, and with which versions;
+    empty if its maker's library tells of it.
     """
 
     name: str
-    uuid: str
-    driver: str
+    uuid: str = ""
+    driver: str = ""
     memory_bytes: int | None = None
     max_clock_mhz: int | None = None
     pcie_generation: int | None = None
     pcie_lanes: int | None = None
+    maker: str = "NVIDIA"
+    variable: str = CUDA_VISIBLE
+    platform: str = ""
+    software: str = ""
 
 
 def _version(*distributions: str) -> str | None:
@@ -67,27 +77,48 @@ def _cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
-def gpus() -> tuple[Gpu, ...]:
-    """The GPUs that NVML reports, in its order; none if its library or the driver is absent.
+class AcceleratorSource(Protocol):
+    """What a feature knows of this machine's accelerators. Nothing raises, and whatever does not
+    answer is given up."""
 
-    Leaves out a GPU that does not answer (it fell off the bus). Raises nothing, and gives up on a
-    driver that does not answer.
-    """
-    return _in_time(_query_gpus) or ()
+    def devices(self) -> tuple[Accelerator, ...]:
+        """In the order of their numbers; a device that does not answer is left out."""
+
+    def busy(self) -> bool | None:
+        """Whether any has computed within the last second; None if unknown."""
+
+    def open_meters(self) -> GpuMeters:
+        """The meters of each, in the same order."""
 
 
-def gpu_busy() -> bool | None:
-    """Whether any GPU has computed within the last second; None if unknown."""
-    return _in_time(_query_work)
+def _sources() -> list[AcceleratorSource]:
+    places = (feature.accelerators for feature in features())
+    return [import_module(place).ACCELERATORS for place in places if place]
+
+
+def accelerators() -> tuple[Accelerator, ...]:
+    """The accelerators of this machine, in the order of their numbers. Raises nothing."""
+    return next(filter(None, (source.devices() for source in _sources())), ())
+
+
+def accelerator_busy() -> bool | None:
+    """Whether any accelerator has computed within the last second; None if unknown."""
+    return next((busy for source in _sources() if (busy := source.busy()) is not None), None)
+
+
+def open_gpu_meters() -> GpuMeters:
+    """The meters of every accelerator. Raises nothing."""
+    sources = sorted(_sources(), key=lambda source: not source.devices())
+    return sources[0].open_meters() if sources else GpuMeters(problem=NO_COUNTER)
 
 
 @dataclass(frozen=True, slots=True)
 class GpuMeter:
-    """A GPU found by NVML, and how to query it.
+    """A GPU, and how to query it.
 
     `energy_mj`: returns the energy in mJ since its driver was loaded; `power_mw`: its power draw in
-    mW; `limit_mw`: the most that its driver lets it draw. Each raises an NVML exception if the GPU
-    does not report it, or is lost. `parted`: whether it is divided into instances (MIG). `bus`: its
+    mW; `limit_mw`: the most that its driver lets it draw. Each raises an exception if the GPU does
+    not report it, or is lost. `parted`: whether it is divided into instances (MIG). `bus`: its
     PCI address as Linux writes it; "" if not known.
     """
 
@@ -103,77 +134,18 @@ class GpuMeter:
 
 @dataclass(frozen=True, slots=True)
 class GpuMeters:
-    """NVML held open for its meters, until `close`. `problem`: why there is none, in a few words;
-    empty if there are some."""
+    """A driver's library held open for its meters, until `close`.
+
+    `problem`: why there is none, in a few words; empty if there are some. `kind`, `label`: as those
+    of a `Counter`. `variables`: of the environment, each of which leaves a process some GPUs.
+    """
 
     gpus: tuple[GpuMeter, ...] = ()
     problem: str = ""
     close: Callable[[], None] = lambda: None
-
-
-def open_gpu_meters() -> GpuMeters:
-    """The meters of every GPU, in NVML's order.
-
-    Raises nothing, and gives up on a driver that does not answer. Source: NVML's API reference,
-    nvmlDeviceGetTotalEnergyConsumption (Volta or newer), nvmlDeviceGetPowerUsage and
-    nvmlDeviceGetEnforcedPowerLimit.
-    """
-    return _in_time(_open_meters) or GpuMeters(problem="NVML does not answer")
-
-
-def _open_meters() -> GpuMeters:
-    try:
-        import pynvml
-    except ImportError:
-        return GpuMeters(problem="the package nvidia-ml-py is not installed")
-
-    def close() -> None:
-        with suppress(Exception):
-            pynvml.nvmlShutdown()
-
-    try:
-        pynvml.nvmlInit()
-    except Exception as error:
-        return GpuMeters(problem=f"NVML: {error}")
-    try:
-        meters = tuple(_meters_of(pynvml))
-    except Exception as error:
-        close()
-        return GpuMeters(problem=f"NVML: {error}")
-    return GpuMeters(meters, "" if meters else "NVML finds no GPU", close)
-
-
-def _meters_of(nvml: Any) -> Iterator[GpuMeter]:
-    for index, handle in _handles(nvml):
-        # A lost GPU is left out here; callers that count on it find it missing.
-        with suppress(nvml.NVMLError):
-            yield GpuMeter(
-                index,
-                _text(nvml.nvmlDeviceGetName(handle)),
-                _text(nvml.nvmlDeviceGetUUID(handle)),
-                partial(nvml.nvmlDeviceGetTotalEnergyConsumption, handle),
-                partial(nvml.nvmlDeviceGetPowerUsage, handle),
-                partial(nvml.nvmlDeviceGetEnforcedPowerLimit, handle),
-                _is_parted(nvml, handle),
-                _bus(nvml, handle),
-            )
-
-
-def _is_parted(nvml: Any, handle: Any) -> bool:
-    """Whether the GPU is in MIG mode; most models have none, which NVML reports as an error."""
-    with suppress(nvml.NVMLError):
-        current, _ = nvml.nvmlDeviceGetMigMode(handle)
-        return bool(current)
-    return False
-
-
-def _bus(nvml: Any, handle: Any) -> str:
-    """The PCI address as Linux writes it, with at least four digits of the domain; NVML has
-    eight."""
-    with suppress(nvml.NVMLError, ValueError):
-        domain, _, place = _text(nvml.nvmlDeviceGetPciInfo(handle).busId).lower().partition(":")
-        return f"{int(domain, 16):04x}:{place}"
-    return ""
+    kind: str = "accelerator"
+    label: str = "accelerator energy, not MLPerf Power"
+    variables: tuple[str, ...] = (CUDA_VISIBLE,)
 
 
 def gpus_named(gpus: Sequence[GpuMeter], names: Sequence[str]) -> list[GpuMeter]:
@@ -198,76 +170,6 @@ def are_numbered_by_bus(gpus: Sequence[GpuMeter], environment: Mapping[str, str]
     """
     alike = len({gpu.name for gpu in gpus}) == 1
     return alike or environment.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
-
-
-def _in_time(query: Callable[[], _Value]) -> _Value | None:
-    """The result of a query of NVML; None if it fails or does not return in time."""
-    results: list[_Value] = []
-
-    def run() -> None:
-        # After any error in the library or its driver, no GPU is reported.
-        with suppress(Exception):
-            results.append(query())
-
-    thread = threading.Thread(target=run, name="NVML", daemon=True)
-    thread.start()
-    thread.join(_NVML_PATIENCE_S)
-    return results[0] if results else None
-
-
-@contextmanager
-def _nvml() -> Iterator[Any]:
-    import pynvml
-
-    pynvml.nvmlInit()
-    try:
-        yield pynvml
-    finally:
-        pynvml.nvmlShutdown()
-
-
-def _handles(nvml: Any) -> Iterator[tuple[int, Any]]:
-    for index in range(nvml.nvmlDeviceGetCount()):
-        with suppress(nvml.NVMLError):
-            yield index, nvml.nvmlDeviceGetHandleByIndex(index)
-
-
-def _query_gpus() -> tuple[Gpu, ...]:
-    with _nvml() as nvml:
-
-        def answer(query: Callable[..., _Value], *arguments: Any) -> _Value | None:
-            with suppress(nvml.NVMLError):
-                return query(*arguments)
-            return None
-
-        gpus = []
-        for _, handle in _handles(nvml):
-            if (name := answer(nvml.nvmlDeviceGetName, handle)) is None:
-                continue
-            memory = answer(nvml.nvmlDeviceGetMemoryInfo, handle)
-            gpus.append(
-                Gpu(
-                    _text(name) + (" (MIG)" if _is_parted(nvml, handle) else ""),
-                    _text(answer(nvml.nvmlDeviceGetUUID, handle)),
-                    _text(answer(nvml.nvmlSystemGetDriverVersion)),
-                    None if memory is None else int(memory.total),
-                    answer(nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM),
-                    answer(nvml.nvmlDeviceGetMaxPcieLinkGeneration, handle),
-                    answer(nvml.nvmlDeviceGetMaxPcieLinkWidth, handle),
-                )
-            )
-        return tuple(gpus)
-
-
-def _query_work() -> bool | None:
-    with _nvml() as nvml:
-        busy = [nvml.nvmlDeviceGetUtilizationRates(gpu).gpu > 0 for _, gpu in _handles(nvml)]
-    return any(busy) if busy else None
-
-
-def _text(value: object) -> str:
-    """The value as text; older NVML bindings return bytes."""
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value or "")
 
 
 def cpu_computes_bf16(
@@ -312,8 +214,10 @@ def choose_precision(
 
 @cache
 def describe_system() -> dict[str, object]:
-    """CPU, memory, GPUs and versions; a version is None if the package is not installed."""
-    names = [gpu.name for gpu in gpus()]
+    """CPU, memory, accelerators and versions; a version is None if the package is not installed."""
+    devices = accelerators()
+    names = [device.name for device in devices]
+    how = {f"accelerator_{name}": getattr(devices[0], name) for name in _HOW} if devices else {}
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cpu": _cpu_name(),
@@ -321,6 +225,7 @@ def describe_system() -> dict[str, object]:
         "memory_gib": round(memory / 2**30, 1),
         "gpu_count": len(names),
         "gpus": names,
+        **{name: words for name, words in how.items() if words},
         "platform": platform.platform(),
         "python_version": platform.python_version(),
         "torch_version": _version("torch"),

@@ -42,9 +42,9 @@ from mlperf_suite.engines.vllm_environment import runs_on_cpu
 from mlperf_suite.errors import SuiteError, one_line
 from mlperf_suite.hardware import (
     GpuMeter,
+    accelerators,
     are_numbered_by_bus,
     describe_system,
-    gpus,
     gpus_named,
     open_gpu_meters,
 )
@@ -129,7 +129,7 @@ class Device:
 
     def name(self) -> str:
         """Its name and driver."""
-        for gpu in gpus():
+        for gpu in accelerators():
             if self._gpu is not None and gpu.uuid == self._gpu.uuid:
                 return f"{gpu.name} (driver {gpu.driver})"
         return (

@@ -53,10 +53,10 @@ UNKNOWN = (
         (ALIKE, "GPU-2", {}, 0, [2]),
         (ALIKE, "", {}, 0, "no GPU"),
         (ALIKE, None, {}, 4, "no GPU"),
-        (ALIKE, "0,7", {}, 0, "names a GPU that NVML does not find"),
+        (ALIKE, "0,7", {}, 0, "names a GPU that the driver does not list"),
         (ALIKE, "MIG-1234", {}, 0, "a part of a GPU"),
         # The beginning of several.
-        (ALIKE, "GPU-", {}, 0, "names a GPU that NVML does not find"),
+        (ALIKE, "GPU-", {}, 0, "names a GPU that the driver does not list"),
         (UNLIKE, None, {}, 0, [0, 1, 2]),
         (UNLIKE, "2,1,0", {}, 0, [2, 1, 0]),
         (UNLIKE, "GPU-1,GPU-0", {}, 1, [1]),

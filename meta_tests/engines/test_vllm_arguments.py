@@ -23,7 +23,7 @@ from mlperf_suite.engines.vllm_arguments import (
 )
 from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.errors import EngineError
-from mlperf_suite.hardware import Gpu
+from mlperf_suite.hardware import Accelerator
 
 OWN_CONTEXT = 8192
 """The longest sequence of the embedded model; it has 9 attention heads and 3 KV heads."""
@@ -94,7 +94,7 @@ def test_a_gpu_build_without_a_gpu_says_what_to_do(
     config: VllmConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vllm_arguments, "runs_on_cpu", lambda: False)
-    monkeypatch.setattr(vllm_environment, "listed_gpus", lambda: ())
+    monkeypatch.setattr(vllm_environment, "accelerators", lambda: ())
     monkeypatch.setattr("torch.accelerator.device_count", lambda: 0)
     with pytest.raises(EngineError, match=r"^no usable GPU: .*BUILD=cpu make setup") as caught:
         choose_arguments(config)
@@ -103,8 +103,8 @@ def test_a_gpu_build_without_a_gpu_says_what_to_do(
 
 
 def test_a_gpu_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    a30 = Gpu("NVIDIA A30", "GPU-1", "550.54.15")
-    monkeypatch.setattr(vllm_environment, "listed_gpus", lambda: (a30,))
+    a30 = Accelerator("NVIDIA A30", "GPU-1", "550.54.15")
+    monkeypatch.setattr(vllm_environment, "accelerators", lambda: (a30,))
     monkeypatch.setattr("torch.version.cuda", "13.0")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     line = vllm_environment.no_usable_gpu()

@@ -26,7 +26,7 @@ from mlperf_suite.engines.protocol import (
     RemoteEngine,
     TracingEngine,
 )
-from mlperf_suite.hardware import gpu_busy, gpus
+from mlperf_suite.hardware import accelerator_busy, accelerators
 
 POLL_S = 0.5
 """Time between two looks at the processes, in s: each costs well below a millisecond."""
@@ -171,7 +171,7 @@ class HangDetector:
         cpu_s = sum(process.cpu_s for process in processes)
         self._last = progress, cpu_s
         moves = progress != progress_before or cpu_s - cpu_before > _BUSY_SHARE * IDLE_S
-        return True if moves or not outstanding else gpu_busy()
+        return True if moves or not outstanding else accelerator_busy()
 
     def end(self) -> None:
         """End the processes of a hanging engine first: closing it would wait for their answers."""
@@ -200,7 +200,7 @@ class LoadWatch:
         """
         processes = [p for p in map(_look_at, self.processes) if p.status not in _ENDED]
         written = self._log_file.stat().st_size if self._log_file else 0
-        gpu = gpu_busy() if gpus() else False
+        gpu = accelerator_busy() if accelerators() else False
         return self._judgement.hangs(Snapshot(time.monotonic(), written, 1, processes, gpu))
 
 

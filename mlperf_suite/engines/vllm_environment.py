@@ -18,7 +18,7 @@ from pathlib import Path
 from mlperf_suite import IS_CLONE
 from mlperf_suite.engines.protocol import Profiler
 from mlperf_suite.errors import EngineError, one_line
-from mlperf_suite.hardware import gpus as listed_gpus
+from mlperf_suite.hardware import accelerators
 from mlperf_suite.secrets import redact
 
 _CPU_KV_CACHE_GIB = "2"
@@ -186,11 +186,13 @@ def runs_on_cpu() -> bool:
 
 
 def visible_gpus() -> int:
-    """The GPUs that vLLM can use. Raises EngineError if there are none."""
+    """The accelerators that vLLM can use. Raises EngineError if there are none."""
     import torch
     from vllm.platforms import current_platform
 
     count = torch.accelerator.device_count() if current_platform.device_type else 0
+    # torch may not know what a plugin of vLLM runs on.
+    count = count or sum(bool(device.platform) for device in accelerators())
     if not count:
         raise EngineError(no_usable_gpu())
     return count
@@ -201,7 +203,7 @@ def no_usable_gpu() -> str:
     import torch
 
     cuda = f"CUDA {torch.version.cuda}" if torch.version.cuda else "its runtime"
-    gpus = listed_gpus()
+    gpus = accelerators()
     if gpus:
         names = ", ".join(sorted({gpu.name for gpu in gpus}))
         state = f"the driver lists {names} (driver {gpus[0].driver}) and {cuda} can use none"

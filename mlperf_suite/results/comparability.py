@@ -38,7 +38,7 @@ Aspect = Literal["measurement", "engine", "capacity", "release", "surroundings"]
 - surroundings: what changes from one day to another: other versions, memory, cores, a server's URL.
 """
 EVERY_ASPECT: tuple[Aspect, ...] = get_args(Aspect)
-HARDWARE = ("cpu", "cpu_count", "gpu_count", "gpus")
+HARDWARE = ("cpu", "cpu_count", "gpu_count", "gpus", "accelerator_platform")
 """The entries of `describe_system` that tell one machine's hardware from another's."""
 SAMPLE_FACTS = ("benchmark", "samples", "data sha256", "prompts sha256", "dataset")
 """The facts that show whether two runs had the same samples."""

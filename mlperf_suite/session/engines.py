@@ -126,7 +126,7 @@ def gpus_of(description: EngineDescription) -> dict[str, int] | None:
             of_machines[machine["gpu"] or "GPU"] += machine["gpus"]
         return dict(+of_machines)
     here = describe_system()["gpus"]
-    names = set(here) if isinstance(here, list) else set()
+    names = set(here) if isinstance(here, list) and here else {"unknown accelerator"}
     if not isinstance(used, int) or (used and len(names) != 1):
         return None
     return {names.pop(): used} if used else {}

