@@ -101,6 +101,11 @@ def accelerators() -> tuple[Accelerator, ...]:
     return next(filter(None, (source.devices() for source in _sources())), ())
 
 
+def visible_variable() -> str:
+    """The environment variable with the accelerators that a process may use."""
+    return next((device.variable for device in accelerators()), CUDA_VISIBLE)
+
+
 def accelerator_busy() -> bool | None:
     """Whether any accelerator has computed within the last second; None if unknown."""
     return next((busy for source in _sources() if (busy := source.busy()) is not None), None)

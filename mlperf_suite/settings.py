@@ -217,8 +217,8 @@ class Settings:
         reported_as="dtype",
     )
     tensor_parallel_size: int | None = _of_vllm(
-        "number of GPUs that the model is split over; auto uses as many as its attention heads "
-        "allow",
+        "number of accelerators that the model is split over; auto uses as many as its attention "
+        "heads allow",
         COUNT_OR_AUTO,
         "auto",
         identifies="system",
@@ -347,7 +347,7 @@ class Settings:
         identifies="system",
     )
     gpu_memory_utilization: float | None = _of_vllm(
-        "fraction of each GPU's memory that the engine may use; by default vLLM's own",
+        "fraction of each accelerator's memory that the engine may use; by default vLLM's own",
         _FRACTION,
         identifies="system",
     )

@@ -52,7 +52,7 @@ SingleStream.
 With `--endpoint` these options are errors, except `--engine-silence`: they belong to the server.
 
 The terminal, config.json and the report show the values chosen for `--precision auto`,
-`--tensor-parallel-size auto` and the context length, with reasons, and name every idle GPU.
+`--tensor-parallel-size auto` and the context length, with reasons, and name every idle accelerator.
 Prefix caching is disabled, because cached answers to repeated samples would inflate throughput;
 MMLU uses a separate engine. On a CPU the engine runs uncompiled (`enforce_eager`), because
 compiling takes 35 s at every start, gains about 10% and needs a C++ compiler;

@@ -67,12 +67,20 @@ def test_only_scoring_and_the_user_have_a_prefix_cache(config: VllmConfig) -> No
 @pytest.mark.parametrize(
     ("extra", "size", "idle"),
     [
-        ({}, 3, "idle GPUs: 3 (3, 4, 5)"),
-        ({"pipeline_parallel_size": 3}, 1, "idle GPUs: 3 (3, 4, 5)"),
-        ({"data_parallel_size": 2}, 3, "auto: 3 GPUs for each of 2 sets"),
-        ({"data_parallel_size": 4}, 1, "one GPU for each of 4 sets; idle GPUs: 2 (4, 5)"),
-        ({"data_parallel_size": 12}, 1, "auto: one GPU for each of 12 sets"),
-        ({"data_parallel_size": 2, "tensor_parallel_size": 1}, 1, "idle GPUs: 4 (2, 3, 4, 5)"),
+        ({}, 3, "idle accelerators: 3 (3, 4, 5)"),
+        ({"pipeline_parallel_size": 3}, 1, "idle accelerators: 3 (3, 4, 5)"),
+        ({"data_parallel_size": 2}, 3, "auto: 3 accelerators for each of 2 sets"),
+        (
+            {"data_parallel_size": 4},
+            1,
+            "one accelerator for each of 4 sets; idle accelerators: 2 (4, 5)",
+        ),
+        ({"data_parallel_size": 12}, 1, "auto: one accelerator for each of 12 sets"),
+        (
+            {"data_parallel_size": 2, "tensor_parallel_size": 1},
+            1,
+            "idle accelerators: 4 (2, 3, 4, 5)",
+        ),
     ],
 )
 def test_auto_splits_over_the_gpus_that_the_model_can_use_and_other_ways_leave(
@@ -280,12 +288,12 @@ def test_an_engine_that_died_says_of_what(config: VllmConfig, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("gpus", "value", "why"),
     [
-        (0, 1, "auto: no GPU"),
-        (1, 1, "auto: the only GPU"),
-        (8, 8, "auto: all 8 GPUs"),
+        (0, 1, "auto: no accelerator"),
+        (1, 1, "auto: the only accelerator"),
+        (8, 8, "auto: all 8 accelerators"),
         # Two GPUs have a copy of each KV head.
-        (16, 16, "auto: all 16 GPUs"),
-        (6, 4, "8 KV heads cannot be split over 5 or 6 GPUs; idle GPUs: 2 (4, 5)"),
+        (16, 16, "auto: all 16 accelerators"),
+        (6, 4, "8 KV heads cannot be split over 5 or 6; idle accelerators: 2 (4, 5)"),
     ],
 )
 def test_the_reason_is_said(gpus: int, value: int, why: str) -> None:

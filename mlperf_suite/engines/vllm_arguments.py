@@ -38,9 +38,9 @@ class VllmConfig:
     """How to load the engine.
 
     `precision`: auto means what the hardware computes (`choose_precision`). `tensor_parallel_size`:
-    None means every GPU that the model can be split over. `context_needed`: the longest sequence
-    needed, in tokens; if `max_model_len` is None, the smaller of that and the model's own maximum
-    is used. `extra`: any of vLLM's AsyncEngineArgs, overriding all other settings. `token`: for the
+    None means every accelerator that it can be split over. `context_needed`: the longest
+    sequence needed, in tokens; if `max_model_len` is None, the smaller of that and the model's own
+    maximum is used. `extra`: any of vLLM's AsyncEngineArgs, overriding all others. `token`: for the
     hub. `log_file`: where all of vLLM's output goes; None means this process's output. `role`: an
     engine for runs has no prefix cache, which would answer repeated samples; one for scoring has
     one, since few-shot prompts begin alike. `silence_s`: see `HangDetector`. `traced`: False makes
@@ -70,7 +70,7 @@ class VllmConfig:
 
 @dataclass(frozen=True, slots=True)
 class ChosenArguments:
-    """vLLM's arguments and the choices made for them. `gpus`: the GPUs that vLLM sees."""
+    """vLLM's arguments and the choices made for them. `gpus`: the accelerators that vLLM sees."""
 
     arguments: Any
     precision: ChosenSetting[Precision]
@@ -244,30 +244,30 @@ def usage_context() -> Any:
 def choose_tensor_parallel(
     gpus: int, heads: int, kv_heads: int, request: int | None, sets: int = 1
 ) -> ChosenSetting[int]:
-    """The number of GPUs to split a model over: `request`, or the largest number possible.
+    """The number of accelerators to split a model over: `request`, or the largest possible.
 
-    vLLM gives each GPU the same number of attention heads, and either the same number of KV heads
-    or a copy of one (QKVParallelLinear). `gpus`: the available GPUs, 0 on a CPU. `sets`: how many
-    times the engine has that number of GPUs. The reason names idle GPUs.
+    vLLM gives each the same number of attention heads, and either the same number of KV heads
+    or a copy of one (QKVParallelLinear). `gpus`: the available ones, 0 on a CPU. `sets`: how
+    many times the engine has that number. The reason names idle ones.
     """
     if request is not None:
         return ChosenSetting(request, "as asked" + _idle(gpus, request * sets))
     if gpus <= 1:
-        return ChosenSetting(1, "auto: the only GPU" if gpus else "auto: no GPU")
+        return ChosenSetting(1, "auto: the only accelerator" if gpus else "auto: no accelerator")
     each, sets_words = gpus // sets, "" if sets == 1 else f" for each of {sets} sets"
     if each <= 1:
-        return ChosenSetting(1, f"auto: one GPU{sets_words}" + _idle(gpus, sets))
+        return ChosenSetting(1, f"auto: one accelerator{sets_words}" + _idle(gpus, sets))
     divisors = [n for n in range(1, each + 1) if heads % n == 0]
     count = max(n for n in divisors if kv_heads % n == 0 or n % kv_heads == 0)
     if count == each:
-        why = f"auto: {each} GPUs{sets_words}" if sets > 1 else f"auto: all {gpus} GPUs"
+        why = f"auto: {each if sets > 1 else f'all {gpus}'} accelerators{sets_words}"
         return ChosenSetting(count, why + _idle(gpus, count * sets))
     over = " or ".join(map(str, range(count + 1, each + 1)))
-    why = f"auto: {heads} attention heads and {kv_heads} KV heads cannot be split over {over} GPUs"
+    why = f"auto: {heads} attention heads and {kv_heads} KV heads cannot be split over {over}"
     return ChosenSetting(count, why + _idle(gpus, count * sets))
 
 
 def _idle(gpus: int, count: int) -> str:
-    """Names the GPUs that vLLM does not use: it takes the first."""
+    """Names the accelerators that vLLM does not use: it takes the first."""
     idle = [str(index) for index in range(count, gpus)]
-    return f"; idle GPUs: {len(idle)} ({', '.join(idle)})" if idle else ""
+    return f"; idle accelerators: {len(idle)} ({', '.join(idle)})" if idle else ""

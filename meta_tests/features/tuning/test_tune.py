@@ -334,7 +334,7 @@ def test_a_folder_of_another_tuning_is_refused(tmp_path: Path) -> None:
     ]
     for other, reason in (
         ({"settings": {"block_size": 16}}, "another space"),
-        *((other, "another target, server, number of GPUs") for other in others),
+        *((other, "another target, server, number of accelerators") for other in others),
     ):
         (tmp_path / "trials.jsonl").write_text(json.dumps(same | other) + "\n")
         with pytest.raises(UsageError, match=f"has trials of {reason}"):

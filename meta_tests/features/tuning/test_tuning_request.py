@@ -114,9 +114,9 @@ def test_a_machines_space_is_what_it_and_its_vllm_can() -> None:
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--slot=0,0",), "name each GPU once, in one slot only"),
-        (("--slot=0,1", "--slot=1,2"), "name each GPU once, in one slot only"),
-        (("--slot=0", "--slot=1,2"), "each must have as many GPUs"),
+        (("--slot=0,0",), "name each accelerator once, in one slot only"),
+        (("--slot=0,1", "--slot=1,2"), "name each accelerator once, in one slot only"),
+        (("--slot=0", "--slot=1,2"), "each must have as many accelerators"),
         (("--", "--results-dir=x"), "tune: --results-dir=x: not with tune"),
         (("--minutes=100000",), "--minutes 100000: must be a number above 0 and below 100,000"),
         (("--around-minutes=-1",), "--around-minutes -1: must be a number from 0 and below 100,"),

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from mlperf_suite.engines.protocol import parallel_sets
 from mlperf_suite.errors import RunError
-from mlperf_suite.hardware import CUDA_VISIBLE, accelerators, describe_system
+from mlperf_suite.hardware import describe_system, visible_variable
 from mlperf_suite.settings import Settings
 
 _POLL_S = 0.2
@@ -81,7 +81,7 @@ class Shares:
         """Restrict the engine that this process will load to its share's GPUs."""
         first = index * self.gpus_per_engine
         if gpus := _gpus()[first : first + self.gpus_per_engine]:
-            os.environ[_variable()] = ",".join(gpus)
+            os.environ[visible_variable()] = ",".join(gpus)
 
 
 def engine_count(settings: Settings) -> int:
@@ -101,17 +101,12 @@ def gpus_per_engine(settings: Settings) -> int:
 
 def _gpus() -> list[str]:
     """The accelerators that this process may use, named as in their variable."""
-    visible = os.environ.get(_variable())
+    visible = os.environ.get(visible_variable())
     if visible is not None:
         return [name for name in visible.split(",") if name]
     count = describe_system()["gpu_count"]
     assert isinstance(count, int)
     return list(map(str, range(count)))
-
-
-def _variable() -> str:
-    """Of the environment, the accelerators that a process may use."""
-    return next((device.variable for device in accelerators()), CUDA_VISIBLE)
 
 
 def split_subjects(questions: Mapping[str, _Numbers], count: int) -> list[dict[str, _Numbers]]:

@@ -23,6 +23,8 @@ from mlperf_suite.features.replicas.actor import Replica
 from mlperf_suite.features.replicas.nodes import NodeFacts, node_facts
 from mlperf_suite.features.replicas.placement import Node, ReplicaSlot
 
+_DEVICES = ("GPU", "NPU", "HPU", "TPU")
+"""What Ray counts beside cores, by its own names (Ray Core, "Accelerator Support")."""
 _POLL_S = 0.5
 _REACH_S = 5.0
 _START_S = 60.0
@@ -132,7 +134,7 @@ class Cluster:
     # Nodes
 
     def nodes(self) -> list[Node]:
-        """The live nodes, sorted by name; the names of their GPUs are not known yet."""
+        """The live nodes, sorted by name; the names of their accelerators are not known yet."""
         import ray
 
         nodes = []
@@ -142,8 +144,9 @@ class Cluster:
                 name = entry.get("NodeName") or address
                 # Ray uses a node's address as its name if it has no other.
                 name = entry.get("NodeManagerHostname") or name if name == address else name
-                counts = int(resources.get("GPU", 0)), int(resources.get("CPU", 0))
-                nodes.append(Node(entry["NodeID"], name, address, *counts))
+                device = next(filter(resources.get, _DEVICES), "GPU")
+                counts = int(resources.get(device, 0)), int(resources.get("CPU", 0))
+                nodes.append(Node(entry["NodeID"], name, address, *counts, device=device))
         return sorted(nodes, key=lambda node: (node.name, node.id))
 
     def node_facts(self, nodes: Sequence[Node], model: str) -> list[NodeFacts]:
@@ -168,7 +171,8 @@ class Cluster:
 
         # Ray may count fewer cores than GPUs on a node, for example in a pod.
         cpus = 0 if slot.gpus else slot.cpus or 1
-        bundle = {"GPU": slot.gpus} if slot.gpus else {"CPU": cpus}
+        device = slot.node.device if slot.gpus else "CPU"
+        bundle = {device: slot.gpus or cpus}
         group = placement_group(
             [bundle],
             strategy="STRICT_PACK",
@@ -178,12 +182,13 @@ class Cluster:
         self._placed.append(placed)
         if not group.wait(_START_S):
             raise EngineError(
-                f"{slot}: Ray did not give it {slot.gpus or cpus} {'GPU' if slot.gpus else 'CPU'} "
+                f"{slot}: Ray did not give it {slot.gpus or cpus} {device} "
                 f"within {_START_S:.0f} s: something else on that node may hold it (ray status)"
             )
         actor = ray.remote(Replica).options(
             num_cpus=cpus,
-            num_gpus=slot.gpus,
+            num_gpus=slot.gpus if device == "GPU" else 0,
+            resources={} if device in ("GPU", "CPU") else bundle,
             max_restarts=0,
             # `stay` waits to the end, and the other calls must not wait for it.
             max_concurrency=4,

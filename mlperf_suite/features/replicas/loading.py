@@ -237,6 +237,7 @@ def _seats(
         max(weights, default=0),
         min(filter(None, memories), default=0),
         max((node.gpus for node in nodes), default=0),
+        next((node.device for node in nodes if node.gpus), "GPU"),
     )
     request = PlacementRequest(config.replicas, gpus_each.value, config.cpus, config.nodes)
     on_gpus = any(node.gpus for node in nodes)

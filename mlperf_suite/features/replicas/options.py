@@ -30,8 +30,8 @@ _of_replicas = partial(_option, only_with=("replicas", "ray"))
 
 OPTIONS = {
     "replicas": _option(
-        "measure several engines as one system, each with its own GPUs or cores; auto is as "
-        "many as the GPUs hold, or one per node without GPUs",
+        "measure several engines as one system, each with its own accelerators or cores; auto is "
+        "as many as the accelerators hold, or one per node without any",
         or_auto(COUNT, "auto"),
         identifies="system",
         not_with=("profile-run", "client"),
@@ -63,8 +63,8 @@ OPTIONS = {
         reported_as="routing",
     ),
     "replica_cpus": _of_replicas(
-        "number of cores per replica on nodes without GPUs; auto is an equal share of the node's "
-        "cores",
+        "number of cores per replica on nodes without accelerators; auto is an equal share of the "
+        "node's cores",
         COUNT_OR_AUTO,
         "auto",
         identifies="system",

@@ -41,7 +41,8 @@ def nodes_text(shares: Sequence[NodeShare]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of the cluster. `gpus` and `cpus`: what Ray counts there. `gpu`: the GPUs' name."""
+    """A node of the cluster. `gpus` and `cpus`: the accelerators and cores that Ray counts there.
+    `gpu`: the accelerators' name. `device`: their kind, as Ray calls it."""
 
     id: str
     name: str
@@ -49,6 +50,7 @@ class Node:
     gpus: int = 0
     cpus: int = 0
     gpu: str = ""
+    device: str = "GPU"
 
     def __str__(self) -> str:
         return self.name if self.name == self.address else f"{self.name} ({self.address})"
@@ -156,6 +158,10 @@ def _counts(
     return counts
 
 
+def _device(node_counts: Sequence[tuple[Node, int | None]]) -> str:
+    return next(node.device for node, _ in node_counts if node.gpus)
+
+
 def _spread(rooms: Sequence[int], count: int) -> list[int]:
     """Spread replicas over rooms, one each in turn; fewer if there is no more room."""
     counts = [0] * len(rooms)
@@ -179,13 +185,13 @@ def _no_room(
     on_gpus: bool,
 ) -> str:
     devices_each = (
-        _quantity(request.tensor_parallel, "GPU")
+        _quantity(request.tensor_parallel, _device(node_counts))
         if on_gpus
         else _quantity(request.cpus or 1, "core")
     )
     places = []
     for (node, fixed), count, room in zip(node_counts, counts, rooms, strict=True):
-        has = _quantity(node.gpus, "GPU") if on_gpus else _quantity(node.cpus, "core")
+        has = _quantity(node.gpus, node.device) if on_gpus else _quantity(node.cpus, "core")
         asks = f", asked for {count}" if fixed is not None and count > room else ""
         places.append(f"node {node} {room} ({has}{asks})")
     replicas = _quantity(total, "replica") if total else "--replicas auto: any replica"
@@ -201,33 +207,31 @@ without room for a KV cache it can serve nothing."""
 
 
 def choose_gpus_each(
-    request: int | None, weights: int, memory: int, most: int
+    request: int | None, weights: int, memory: int, most: int, device: str = "GPU"
 ) -> ChosenSetting[int]:
-    """The GPUs of one replica: `request`, or the smallest power of two that holds the weights.
+    """The accelerators of each: `request`, or the smallest power of two that holds the weights.
 
-    `weights` and `memory` (of one GPU) in bytes, 0 if not known; `most`: the GPUs of a node.
-    Raises EngineError if the weights fit no node.
+    `weights` and `memory` (of one) in bytes, 0 if not known; `most`: how many a node has; `device`:
+    as in `Node`. Raises EngineError if the weights fit no node.
     """
     if request is not None:
         return ChosenSetting(request, "as asked")
     if not memory:
-        return ChosenSetting(1, "auto: no GPU")
+        return ChosenSetting(1, "auto: no accelerator")
     if not weights:
-        return ChosenSetting(1, "auto: one engine a GPU; the size of the weights is not known")
+        return ChosenSetting(1, "auto: one engine each; the size of the weights is not known")
     gpus = 1
     while weights > gpus * memory * _FREE_SHARE:
         gpus *= 2
         if gpus > most:
             raise EngineError(
                 f"--replicas: weights of {weights / 1e9:,.0f} GB do not fit "
-                f"{_quantity(most, 'GPU')} of {memory / 1e9:,.0f} GB, which is the most of "
+                f"{_quantity(most, device)} of {memory / 1e9:,.0f} GB, which is the most of "
                 "any node: give a smaller or quantized model, or --tensor-parallel-size with "
                 "--engine-arg for what it needs"
             )
-    fit = (
-        f"weights of {weights / 1e9:,.1f} GB fit {_quantity(gpus, 'GPU')} of {memory / 1e9:,.0f} GB"
-    )
-    return ChosenSetting(gpus, f"auto: {fit}")
+    fits = f"fit {_quantity(gpus, device)} of {memory / 1e9:,.0f} GB"
+    return ChosenSetting(gpus, f"auto: weights of {weights / 1e9:,.1f} GB {fits}")
 
 
 def placement_table(
@@ -248,7 +252,7 @@ def placement_table(
         gpus = node.gpus - sum(slot.gpus for slot in seated)
         cores = node.cpus - sum(slot.cpus for slot in seated)
         if gpus:
-            idle.append(f"{_quantity(gpus, 'GPU')} of {node}")
+            idle.append(f"{_quantity(gpus, node.device)} of {node}")
         elif cores and not any(slot.gpus for slot in slots):
             idle.append(f"{_quantity(cores, 'core')} of {node}")
     lines += textwrap.wrap(
@@ -261,7 +265,7 @@ def devices(slot: ReplicaSlot) -> str:
     """A replica's devices, in words."""
     if slot.gpus:
         kind = f" {slot.node.gpu}" if slot.node.gpu else ""
-        return f"{_quantity(slot.gpus, 'GPU')}{kind}, TP {slot.gpus}"
+        return f"{_quantity(slot.gpus, slot.node.device)}{kind}, TP {slot.gpus}"
     return _quantity(slot.cpus, "core")
 
 

@@ -45,7 +45,7 @@ def add_options(parser: ArgumentParser) -> None:
         "--slot",
         action="append",
         metavar="GPUS",
-        help="GPUs for one trial, as in CUDA_VISIBLE_DEVICES; each further --slot adds one "
+        help="accelerators for one trial, as in CUDA_VISIBLE_DEVICES; each further --slot adds one "
         "parallel trial",
     )
     parser.add_argument("--pairs", type=int, default=5, help="pairs of runs, 5 or more (5)")

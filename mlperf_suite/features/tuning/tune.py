@@ -36,6 +36,7 @@ from mlperf_suite.features.tuning.tuning_result import (
     contributions_of,
     gain_of,
 )
+from mlperf_suite.hardware import visible_variable
 from mlperf_suite.results.run_folder import check_writable
 from mlperf_suite.rules.verdict import figure_words
 
@@ -191,7 +192,7 @@ class Tuning:
             if {name: more.get(name, value) for name, value in measured.items()} != measured:
                 raise UsageError(
                     f"--out {self._request.out}: has trials of another target, server, number of "
-                    "GPUs, or other options or variables; name a new folder"
+                    "accelerators, or other options or variables; name a new folder"
                 )
             known = settings.keys() == space.keys()
             if not known or any(v not in space[name] for name, v in settings.items()):
@@ -236,7 +237,7 @@ class Tuning:
         """One run in the next folder. `alike`: a run of the same form, by which it is limited."""
         request = self._request
         limit_s = min(_MAX_TRIAL_S, _FACTOR * alike.seconds) if alike else _MAX_TRIAL_S
-        devices = {"CUDA_VISIBLE_DEVICES": slot} if slot else {}
+        devices = {visible_variable(): slot} if slot else {}
         folder = self._runs / f"{next(self._numbers):03}"
         options = [*self._sizes, *request.options]
         folder.mkdir(parents=True)

@@ -98,9 +98,11 @@ def _check_slots(slots: Sequence[str]) -> None:
     lists = [slot.split(",") for slot in slots]
     names = [name.strip() for names in lists for name in names]
     if len(set(names)) < len(names) or ("" in names and names != [""]):
-        raise UsageError(f"--slot {' --slot '.join(slots)}: name each GPU once, in one slot only")
+        raise UsageError(
+            f"--slot {' --slot '.join(slots)}: name each accelerator once, in one slot only"
+        )
     if len({len(names) for names in lists}) > 1:
-        raise UsageError(f"--slot {' --slot '.join(slots)}: each must have as many GPUs")
+        raise UsageError(f"--slot {' --slot '.join(slots)}: each must have as many accelerators")
 
 
 def _minutes(option: str, value: float, least: float = 1e-9) -> float:
