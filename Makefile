@@ -21,7 +21,7 @@ export PYTHONDONTWRITEBYTECODE :=
 help:             ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
 
-setup:            ## install the virtual environment, locked packages and embedded model (BUILD=cpu|gpu)
+setup:            ## install the virtual environment, locked packages and embedded model (BUILD=cpu|gpu, or VLLM=present)
 	@scripts/set_up.sh
 
 stacks: setup     ## build another serving stack to measure: llama.cpp's server, from source

@@ -1,6 +1,6 @@
 """Check whether this machine fits a build of the suite, before anything is installed.
 
-    python scripts/check_machine.py cpu|gpu
+    python scripts/check_machine.py cpu|gpu|present
 
 Prints one line for each thing that does not fit, and what to do. The set-up stops at a line that
 begins with "does not fit" (exit status 1), not at a note. Only the standard library is available.
@@ -40,7 +40,19 @@ class Needs:
     memory: float
 
 
-NEEDS = {"cpu": Needs(5.0, 1.0, 4.0), "gpu": Needs(14.0, 4.0, 16.0)}
+NEEDS = {
+    "cpu": Needs(5.0, 1.0, 4.0),
+    "gpu": Needs(14.0, 4.0, 16.0),
+    "present": Needs(1.0, 0.5, 4.0),
+}
+"""Of an environment that has vLLM, what the suite adds."""
+OTHERS = {
+    "/dev/kfd": "an AMD GPU",
+    "/dev/davinci_manager": "an Ascend NPU",
+    "/sys/module/habanalabs": "a Gaudi",
+    "/dev/rbln0": "a Rebellions NPU",
+}
+"""What the driver of an accelerator that neither build runs on leaves on a machine."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +81,7 @@ class Machine:
     compiler: bool = True
     python_headers: bool = True
     numa: bool = True
+    others: tuple[str, ...] = ()
 
 
 def look(folder: Path) -> Machine:
@@ -92,6 +105,7 @@ def look(folder: Path) -> Machine:
         any(shutil.which(name) for name in ("cc", "gcc", "clang")),
         (Path(sysconfig.get_path("include")) / "Python.h").is_file(),
         _has_library("libnuma.so.1"),
+        tuple(name for path, name in OTHERS.items() if Path(path).exists()),
     )
 
 
@@ -162,12 +176,12 @@ def _kernel_driver() -> str | None:
 def problems(machine: Machine, build: str) -> list[str]:
     """What prevents the build on this machine, a line each."""
     needs, messages = NEEDS[build], []
-    if machine.architecture != "x86_64":
+    if machine.architecture != "x86_64" and build != "present":
         messages.append(
             f"the locks are for x86-64, and this machine is {machine.architecture}: "
             "run the suite on another machine and measure this one's server with --endpoint"
         )
-    if machine.glibc is None or machine.glibc < GLIBC:
+    if build != "present" and (machine.glibc is None or machine.glibc < GLIBC):
         has = "another C library" if machine.glibc is None else "glibc " + _dotted(machine.glibc)
         messages.append(
             f"the wheels need glibc {_dotted(GLIBC)} or newer, and this system has {has}: "
@@ -186,7 +200,7 @@ def problems(machine: Machine, build: str) -> list[str]:
         )
     if build == "gpu":
         messages.extend(_gpu_problems(machine))
-    elif not machine.numa:
+    elif build == "cpu" and not machine.numa:
         messages.append("vLLM's CPU build needs libnuma.so.1: apt-get install libnuma1")
     return messages
 
@@ -217,6 +231,14 @@ def notes(machine: Machine, build: str) -> list[str]:
             f"{machine.memory:.0f} GB of memory: a run of the {build} build needs "
             f"{NEEDS[build].memory:.0f} GB"
         )
+    if build == "present":
+        return messages
+    if machine.others:
+        messages.append(
+            f"there is {' and '.join(machine.others)}, and the {build} build does not use it: take "
+            "vLLM for it, such as its vendor's image, and VLLM=present make setup "
+            "(docs/accelerators.md)"
+        )
     if build == "cpu":
         if machine.gpus:
             messages.append(
@@ -226,8 +248,8 @@ def notes(machine: Machine, build: str) -> list[str]:
         return messages
     if not machine.gpus:
         messages.append(
-            f"no GPU was found ({machine.gpu_answer}): the gpu build installs here and runs where "
-            "there is one; without one use BUILD=cpu"
+            f"no GPU of NVIDIA's was found ({machine.gpu_answer}): the gpu build installs here and "
+            "runs where there is one; without one use BUILD=cpu"
         )
     sizes = {gpu.memory_gib: gpu.name for gpu in machine.gpus if gpu.memory_gib is not None}
     if sizes and max(sizes) < MODEL_GIB:

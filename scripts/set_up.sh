@@ -2,7 +2,9 @@
 # Set up everything the suite needs in .venv and .assets, once for each state of the locks.
 # BUILD=cpu or gpu picks the lock; without it the build that is there stays, and a new one is cpu.
 # PYTHON names the interpreter; without it the first of 3.11 to 3.13 that is found, or one that uv
-# brings. SET_UP_ANYWAY=1 installs where the machine does not fit. Nothing is done where the last
+# brings. VLLM=present takes the vLLM of an environment that is there, such as a vendor's image: PYTHON
+# names its interpreter, .venv sees its packages and adds what is missing; nothing in it changes.
+# SET_UP_ANYWAY=1 installs where the machine does not fit. Nothing is done where the last
 # set-up still holds. `set_up.sh packages` ends after the packages and `set_up.sh assets` after the
 # assets, for layers of an image below the code.
 set -eu
@@ -18,8 +20,14 @@ digest() { cat "$@" | sha256sum | cut -d' ' -f1; }
 known=.venv/.build
 was=$(cat "$known" 2>/dev/null || true)
 build=${BUILD:-${was:-cpu}}
+if [ -n "${VLLM:-}" ]; then
+  [ "$VLLM" = present ] || fail "VLLM=$VLLM: must be present"
+  [ -z "${BUILD:-}" ] || fail "VLLM=present BUILD=$BUILD: each names a vLLM: leave one out"
+  build=present
+fi
 lock=requirements/$build.lock
 case $build in
+  present) lock=pyproject.toml size="what is missing" ;;
   cpu) size="3.3 GB" ;;
   gpu) size="9.4 GB" ;;
   *) fail "BUILD=$build: must be cpu or gpu" ;;
@@ -65,16 +73,46 @@ find_python() {
   python=$(ls -d .python/cpython-3.12*/bin/python3.12 | head -n 1)
 }
 
+# The interpreter of an environment that has vLLM: sets $python, or ends.
+find_vllm() {
+  for python in ${PYTHON:-python python3 python3.12 python3.11 python3.13}; do
+    if fits "$python" && "$python" -c "$vllm_is_there" 2>/dev/null; then
+      return
+    fi
+  done
+  fail "VLLM=present: ${PYTHON:-no python on PATH} is no Python 3.11 to 3.13 that has vLLM: set PYTHON=/path/to/python"
+}
+# .venv itself, if it is activated, is what will be replaced.
+vllm_is_there='
+import importlib.util, os, sys
+own = os.path.realpath(".venv") == os.path.realpath(sys.prefix)
+sys.exit(own or importlib.util.find_spec("vllm") is None)'
+
+# Beside the packages of $python: each keeps its version, or nothing is installed.
+install_missing() {
+  "$python" -m venv --system-site-packages .venv || fail "$python cannot make a virtual environment: apt-get install python3-venv"
+  printf '%s\n' "$build" >"$known"
+  "$python" scripts/present_packages.py .venv
+  say "adding to the packages of $python what the suite lacks"
+  .venv/bin/python -m pip --disable-pip-version-check install -qq -c .venv/present.txt -e '.[present]' ||
+    fail "pip found no versions that go with the packages of $python, for the reason above; nothing of it was changed"
+  printf '%s\n' "$packages" >.venv/.packages
+}
+
 install_packages() {
+  if [ "$build" = present ]; then find_vllm; else find_python; fi
   if [ -n "$was" ] && [ "$was" != "$build" ]; then
     # Both builds have a package `vllm`: one installed over the other is neither.
     say "replacing the $was build in .venv with the $build build"
     rm -rf .venv
   fi
-  find_python
   "$python" scripts/check_machine.py "$build" || [ -n "${SET_UP_ANYWAY:-}" ] ||
     fail "nothing was installed; SET_UP_ANYWAY=1 installs anyway"
   say "making a virtual environment in .venv ($("$python" -V 2>&1))"
+  if [ "$build" = present ]; then
+    install_missing
+    return
+  fi
   "$python" -m venv .venv || fail "$python cannot make a virtual environment: apt-get install $python-venv"
   printf '%s\n' "$build" >"$known"
   mkdir -p .venv/tmp
@@ -125,6 +163,7 @@ if [ "${1:-}" = assets ]; then
   exit 0
 fi
 # The suite itself, for pytest to know its options before it looks for tests.
-.venv/bin/python -m pip --disable-pip-version-check install -qq --no-deps --no-build-isolation -e .
+[ "$build" = present ] ||
+  .venv/bin/python -m pip --disable-pip-version-check install -qq --no-deps --no-build-isolation -e .
 printf '%s\n' "$state" >.venv/.set-up
 say "done"

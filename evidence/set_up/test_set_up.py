@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import venv
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from evidence.set_up.set_up_runs import copy_of_suite, run_script, write_python
 from meta_tests.suite_runs import ROOT
 
 _CASES = """
-  "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
+  "-m venv "*".venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
   "scripts/check_machine.py "*) exec {machine} ;;
 """
 CPU, GPU = ["requirements/cpu.lock"], ["requirements/gpu.lock"]
@@ -87,6 +88,38 @@ def test_what_cannot_be_installed_is_refused_in_a_line(suite: Path) -> None:
     write_python(suite, "")
     assert "pip could not install requirements/cpu.lock" in run_script(suite, "set_up.sh")[2]
     assert not (suite / ".venv" / ".packages").exists()
+
+
+def test_an_environment_that_has_vllm_is_taken_as_it_is(suite: Path) -> None:
+    assert set_up(suite, VLLM="present")[0] == []
+    asked = (suite / "asked").read_text()
+    assert "-m venv --system-site-packages .venv\nscripts/present_packages.py .venv\n" in asked
+    assert "install -qq -c .venv/present.txt -e .[present]\n" in asked and asked.count("-e") == 1
+    # It stays, as a build does, and gives way to one.
+    assert set_up(suite) == ([], "")
+    assert set_up(suite, BUILD="cpu")[0] == CPU
+    assert "VLLM=rocm: must be present" in refusal(suite, VLLM="rocm")
+    assert "leave one out" in refusal(suite, VLLM="present", BUILD="gpu")
+    write_python(suite, "*find_spec*) exit 1 ;;")
+    assert "is no Python 3.11 to 3.13 that has vLLM" in refusal(suite, VLLM="present")
+
+
+def test_what_an_environment_has_is_seen_and_keeps_its_version(tmp_path: Path) -> None:
+    """Also that of a virtual environment, which venv alone does not show."""
+    for name in ("theirs", ".venv"):
+        venv.create(tmp_path / name, symlinks=True)
+    (packages,) = (tmp_path / "theirs").glob("lib/python*/site-packages")
+    (packages / "vllm.py").touch()
+    (packages / "vllm-0.32.0+rocm.dist-info").mkdir()
+    (packages / "vllm-0.32.0+rocm.dist-info" / "METADATA").write_text(
+        "Name: vllm\nVersion: 0.32.0+rocm\n"
+    )
+    script = [ROOT / "scripts/present_packages.py", tmp_path / ".venv"]
+    subprocess.run([tmp_path / "theirs/bin/python", *script], check=True)
+    assert (tmp_path / ".venv/present.txt").read_text() == "vllm==0.32.0+rocm\n"
+    command = [tmp_path / ".venv/bin/python", "-I", "-c", "import vllm; print(vllm.__file__)"]
+    seen = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert seen == f"{packages / 'vllm.py'}\n"
 
 
 @pytest.mark.parametrize("name", ["cpu", "gpu", "llama-cpp", "uv", "assets"])
