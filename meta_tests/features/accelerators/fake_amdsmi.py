@@ -1,7 +1,6 @@
-"""A stand-in for amdsmi whose answers have the fields, units and texts of AMD's "AMD SMI Python API
-reference" (rocm.docs.amd.com/projects/amdsmi/en/docs-7.2.3/reference/amdsmi-py-api.html): no
-answer was recorded on a GPU of AMD's.
-"""
+"""A stand-in for amdsmi. Its answers have the fields, units and texts of AMD's "AMD SMI Python API
+reference" (rocm.docs.amd.com/projects/amdsmi/en/docs-7.2.3/reference/amdsmi-py-api.html): none
+was recorded on a GPU."""
 
 import sys
 from types import ModuleType, SimpleNamespace
@@ -10,31 +9,26 @@ from typing import Any
 import pytest
 
 
-def gpu(hip_id: object, **answers: object) -> dict[str, object]:
+def gpu(hip_id: int, **answers: object) -> dict[str, object]:
     """What it answers of a GPU, by question; an exception in an answer's place is raised."""
     return {
-        "gpu_enumeration_info": {"drm_render": 128, "hip_id": hip_id, "hip_uuid": "GPU-1"},
+        "gpu_enumeration_info": {"drm_render": 128, "hip_id": hip_id},
         "gpu_asic_info": {"market_name": "AMD Instinct MI300X", "device_id": "0x74a1"},
         "gpu_device_uuid": f"uuid-{hip_id}",
         "gpu_device_bdf": f"0000:{hip_id}C:00.0",
         "gpu_driver_info": {"driver_name": "amdgpu", "driver_version": "6.12.12"},
         "gpu_memory_total": 192 * 2**30,
-        "clock_info": {"clk": 132, "min_clk": 500, "max_clk": 2100},
+        "clock_info": {"clk": 132, "max_clk": 2100},
         "pcie_info": {"pcie_static": {"max_pcie_width": 16, "pcie_interface_version": 5}},
-        "gpu_activity": {"gfx_activity": 0, "umc_activity": 0, "mm_activity": "N/A"},
-        # 15.3 µJ a tick: 1,530 J.
+        "gpu_activity": {"gfx_activity": 0, "mm_activity": "N/A"},
         "energy_count": {"energy_accumulator": 100_000_000, "counter_resolution": 15.3},
-        "power_info": {
-            "current_socket_power": 140,
-            "average_socket_power": "N/A",
-            "power_limit": 750,
-        },
-        "power_cap_info": {"power_cap": 750_000_000, "dpm_cap": 0},
+        "power_info": {"current_socket_power": 140, "average_socket_power": "N/A"},
+        "power_cap_info": {"power_cap": 750_000_000},
     } | answers
 
 
 def install(monkeypatch: pytest.MonkeyPatch, *gpus: dict[str, object]) -> list[int]:
-    """Make `import amdsmi` give a fake with these GPUs. How often it is open: 0 or 1."""
+    """Make `import amdsmi` give a fake with these GPUs. Returns how often it is open, in a list."""
     fake: Any = ModuleType("amdsmi")
     is_open = [0]
 
@@ -48,8 +42,7 @@ def install(monkeypatch: pytest.MonkeyPatch, *gpus: dict[str, object]) -> list[i
 
         return ask
 
-    fake.AmdSmiMemoryType = SimpleNamespace(VRAM=0)
-    fake.AmdSmiClkType = SimpleNamespace(GFX=0)
+    fake.AmdSmiMemoryType, fake.AmdSmiClkType = SimpleNamespace(VRAM=0), SimpleNamespace(GFX=0)
     fake.amdsmi_init = lambda: is_open.append(is_open.pop() + 1)
     fake.amdsmi_shut_down = lambda: is_open.append(is_open.pop() - 1)
     fake.amdsmi_get_processor_handles = lambda: list(gpus)
