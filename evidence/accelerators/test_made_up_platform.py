@@ -3,7 +3,6 @@
 import json
 import os
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
