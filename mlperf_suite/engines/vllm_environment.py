@@ -212,10 +212,13 @@ def no_usable_gpu() -> str:
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
     if hidden is not None:
         state += f", with CUDA_VISIBLE_DEVICES={hidden}"
+    check = "nvidia-smi lists the GPU and a driver that is new enough (CUDA 13: 580)"
+    devices = "--gpus all"
+    if getattr(torch.version, "hip", None) or getattr(torch.version, "xpu", None):
+        check, devices = "amd-smi or xpu-smi lists the GPU", "its devices (docs/accelerators.md)"
     return (
-        f"no usable GPU: this is the GPU build of vLLM, and {state}; check that nvidia-smi lists "
-        "the GPU and a driver that is new enough (CUDA 13: 580), start a container with "
-        "--gpus all, or install the CPU build with `BUILD=cpu make setup`"
+        f"no usable GPU: this is the GPU build of vLLM, and {state}; check that {check}, start a "
+        f"container with {devices}, or install the CPU build with `BUILD=cpu make setup`"
     )
 
 

@@ -3,6 +3,7 @@ reference" (rocm.docs.amd.com/projects/amdsmi/en/docs-7.2.3/reference/amdsmi-py-
 was recorded on a GPU."""
 
 import sys
+from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -32,21 +33,18 @@ def install(monkeypatch: pytest.MonkeyPatch, *gpus: dict[str, object]) -> list[i
     fake: Any = ModuleType("amdsmi")
     is_open = [0]
 
-    def asked(question: str) -> Any:
-        def ask(handle: dict[str, object], *arguments: object) -> object:
-            assert is_open == [1]
-            answer = handle[question]
-            if isinstance(answer, Exception):
-                raise answer
-            return answer
-
-        return ask
+    def ask(question: str, handle: dict[str, object], *arguments: object) -> object:
+        assert is_open == [1]
+        answer = handle[question]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     fake.AmdSmiMemoryType, fake.AmdSmiClkType = SimpleNamespace(VRAM=0), SimpleNamespace(GFX=0)
     fake.amdsmi_init = lambda: is_open.append(is_open.pop() + 1)
     fake.amdsmi_shut_down = lambda: is_open.append(is_open.pop() - 1)
     fake.amdsmi_get_processor_handles = lambda: list(gpus)
     for question in gpu(0):
-        setattr(fake, f"amdsmi_get_{question}", asked(question))
+        setattr(fake, f"amdsmi_get_{question}", partial(ask, question))
     monkeypatch.setitem(sys.modules, "amdsmi", fake)
     return is_open

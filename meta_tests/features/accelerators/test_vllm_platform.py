@@ -1,7 +1,7 @@
 """What vLLM's platform says of its devices; a session on it is in evidence/accelerators/."""
 
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +18,12 @@ NPUS: dict[str, Any] = {
     **{"names": ["Ascend910B3"] * 2, "memories": [64 * 2**30, None], "dtypes": ["float16"]},
     **{"communication": "hccl", "plugin": "ascend", "distribution": "vllm-ascend 0.9.1"},
 }
-CACHED = (vllm_platform._plugins, vllm_platform._build, vllm_platform._devices, describe_system)
-
-
-def forget() -> None:
-    for function in CACHED:
-        function.cache_clear()
 
 
 @pytest.fixture(autouse=True)
-def asked_anew() -> Iterator[None]:
-    """Each test has plugins and answers of its own."""
-    forget()
-    yield
-    forget()
+def asked_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_plugins", "_build", "_devices"):
+        monkeypatch.setattr(vllm_platform, name, cache(getattr(vllm_platform, name).__wrapped__))
 
 
 @pytest.fixture
@@ -64,18 +56,13 @@ def test_a_plugins_devices_are_named_and_vllm_is_asked_elsewhere(plugin: None) -
     ],
 )
 def test_what_a_plugin_runs_on_is_no_cpu(
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
-    answer: dict[str, Any] | None,
-    names: list[str],
+    plugin: None, monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any] | None, names: list[str]
 ) -> None:
-    monkeypatch.setattr(vllm_platform, "_ask", lambda: pytest.fail("without a plugin"))
-    on_cpu = describe_system()
-    request.getfixturevalue("plugin")
     monkeypatch.setattr(vllm_platform, "_ask", lambda: answer)
-    forget()
-    system = describe_system()
+    system = describe_system.__wrapped__()
     assert system["gpus"] == names
+    monkeypatch.setattr(vllm_platform, "_plugins", tuple)
+    on_cpu = describe_system.__wrapped__()
     apart = differences(machine_of(on_cpu), machine_of(system), ["capacity"])
     facts = {"gpus", "gpu_count", "accelerator_platform"} if names else set()
     assert {fact.name for fact in apart} == facts
@@ -88,4 +75,4 @@ def test_vllm_is_asked_for_builds_whose_devices_no_library_lists(
     answer = NPUS | own | {"names": [None], "memories": [None]}
     monkeypatch.setattr(vllm_platform, "version", lambda package: "0.32.0+xpu")
     monkeypatch.setattr(vllm_platform, "_ask", lambda: answer)
-    assert describe_system()["gpus"] == ["xpu of vLLM's XPUPlatform"]
+    assert describe_system.__wrapped__()["gpus"] == ["xpu of vLLM's XPUPlatform"]
