@@ -16,7 +16,6 @@ def count(question):
 
 class MadeUpPlatform(CpuPlatform):
     _enum = PlatformEnum.OOT
-    device_name = "made_up"
     device_control_env_var = "MADE_UP_VISIBLE_DEVICES"
 
     @classmethod
