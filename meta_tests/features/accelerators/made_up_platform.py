@@ -27,15 +27,25 @@ class MadeUpPlatform(CpuPlatform):
     def check_and_update_config(cls, vllm_config):
         count("check_and_update_config")
         super().check_and_update_config(vllm_config)
+        vllm_config.parallel_config.worker_cls = "vllm_made_up_worker.MadeUpWorker"
 
 def register():
     return "vllm_made_up.MadeUpPlatform"
+"""
+_WORKER = """
+from contextlib import nullcontext
+from vllm.v1.worker.cpu_worker import CPUWorker
+
+class MadeUpWorker(CPUWorker):
+    def _maybe_get_memory_pool_context(self, tag):
+        return nullcontext()
 """
 
 
 def install(folder: Path) -> None:
     """Put the plugin into a folder that is to be on sys.path."""
     (folder / "vllm_made_up.py").write_text(_MODULE)
+    (folder / "vllm_made_up_worker.py").write_text(_WORKER)
     info = folder / "vllm_made_up-0.7.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Name: vllm-made-up\nVersion: 0.7\n")
