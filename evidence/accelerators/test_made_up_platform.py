@@ -45,6 +45,7 @@ def test_the_engine_ran_on_the_platform_and_the_suite_asked_it_once(run: SuiteRu
     asked = Counter(line.partition(" ")[2] for line in lines)
     assert asked["get_device_name"] >= 1
     assert asked["check_and_update_config"] >= 1
-    of_suite = {line.split()[0] for line in lines if line.endswith("get_device_name")}
+    of_names = {line.split()[0] for line in lines if line.endswith("get_device_name")}
     of_engine = {line.split()[0] for line in lines if line.endswith("check_and_update_config")}
-    assert not of_suite & of_engine
+    # One process was started to ask; vLLM itself asks in those that it runs in.
+    assert len(of_names - of_engine) == 1

@@ -89,3 +89,9 @@ def test_this_machine_can_be_looked_at(tmp_path: Path) -> None:
     machine = look(tmp_path)
     assert machine.architecture
     assert min(machine.disk_free, machine.memory) > 0
+
+
+def test_an_accelerator_that_no_build_runs_on_is_named_with_what_to_do() -> None:
+    other = replace(GOOD, architecture="aarch64", others=("an Ascend NPU",))
+    assert "an Ascend NPU, and the gpu build does not use it" in notes(other, "gpu")[0]
+    assert (problems(other, "present"), notes(other, "present")) == ([], [])
