@@ -33,7 +33,7 @@ def test_the_session_is_one_on_the_device_and_not_on_a_cpu(run: SuiteRun) -> Non
     )
     report = (run.folder / "report.md").read_text()
     assert DEVICE in report.partition("Is it valid?")[0]
-    assert "made_up (vLLM's platform plugin)" in report
+    assert "(vLLM's platform plugin), device type cpu" in report
     assert "no counter for this device" in report
     engine = json.loads((run.folder / "config.json").read_text())["engine"]["settings"]
     assert engine["tensor_parallel_why"] == "auto: the only accelerator"
