@@ -7,6 +7,7 @@ cannot come from the cache: vLLM computes the whole prompt once for each continu
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,12 +30,13 @@ async def score_one(llm: Any, new_id: Callable[[], str], request: ScoreRequest) 
         )
         likelihoods = _choice_likelihoods(outputs[0].outputs[0], choices)
     if likelihoods is None:
-        likelihoods = []
-        for continuation in request.continuations:
-            whole = [*request.prompt_token_ids, *continuation]
-            output = await _only_output(llm, new_id, whole, _params(prompt_logprobs=1))
-            outputs.append(output)
-            likelihoods.append(_prompt_likelihood(output.prompt_logprobs, continuation))
+        # All at once: one after the other, a few questions would not fill the engine's steps.
+        wholes = ([*request.prompt_token_ids, *part] for part in request.continuations)
+        asked = (_only_output(llm, new_id, whole, _params(prompt_logprobs=1)) for whole in wholes)
+        answered = await asyncio.gather(*asked)
+        outputs += answered
+        pairs = zip(answered, request.continuations, strict=True)
+        likelihoods = [_prompt_likelihood(of.prompt_logprobs, part) for of, part in pairs]
     return Score(
         tuple(likelihoods),
         (time.perf_counter() - start) * 1000,
