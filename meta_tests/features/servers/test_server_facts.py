@@ -101,7 +101,8 @@ def test_the_context_is_as_the_list_of_models_states_it(
     stated: dict[str, Any], context: int | None
 ) -> None:
     models = json.dumps({"data": [{"id": "m", **stated}]}).encode()
-    with server_of({"/v1/models": answer(models)}) as (config, _):
+    pages = {"/v1/models": answer(models), "/v1/completions": answer(b"{}")}
+    with server_of(pages) as (config, _):
         assert check_reachable(config) == context
         assert find_server_facts(config, config.targets[0]).max_model_len == context
 
