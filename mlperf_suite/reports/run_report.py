@@ -125,7 +125,8 @@ def _head(summary: Summary) -> Section:
         label.append(Paragraph(f"{meta.not_submittable}.", lead="It cannot be submitted:"))
     measured = Paragraph(f"Measured: {summary.measured}.")
     title = f"{_kind(meta)} of {summary.model}"
-    return Section(title, [measured, *label], 1, status_words(summary))
+    worst = findings(summary)[0]
+    return Section(title, [measured, *label], 1, status_words(summary), worst.style)
 
 
 def _kind(meta: Meta) -> str:

@@ -249,13 +249,14 @@ Block = Paragraph | Points | Table | Tiles | Plots | Picture | Code | Quotes
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a report. `level`: of its heading, 1 for the report's own. `status`: a word after
-    the title that has a colour of its own. `brief`: what the terminal says of it."""
+    """A part of a report. `level`: of its heading, 1 for the report's own. `status`: words after
+    the title, in the colour of `style`. `brief`: what the terminal says of it."""
 
     title: str
     blocks: Sequence[Block] = ()
     level: int = 2
     status: str = ""
+    style: Style = ""
     brief: Sequence[Block] = ()
 
 

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,9 +16,11 @@ from mlperf_suite.features.evals.eval_results import (
     write_documents,
 )
 from mlperf_suite.features.evals.figures import PART, EvalFigures, EvalScore
+from mlperf_suite.features.evals.report import EvalReport
+from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.run_folder import write_json
-from mlperf_suite.results.schema import Meta, Summary
+from mlperf_suite.results.schema import Config, Meta, Summary
 
 DOCUMENTS, RIGHT, METRIC = 4000, 0.8, "exact_match,none"
 ALLOWED = 0.01
@@ -39,7 +42,11 @@ def kept_run(folder: Path, right: Sequence[float]) -> Summary:
 def change_of(folder: Path, then: Sequence[float], now: Sequence[float]) -> Any:
     baseline = BaselineRun("then", kept_run(folder / "then", then), folder / "then")
     current = kept_run(folder / "now", now)
-    (change,) = baseline.judge(current, folder / "now", ALLOWED).metrics
+    regression = baseline.judge(current, folder / "now", ALLOWED)
+    (change,) = regression.metrics
+    current = replace(current, regression=regression)
+    page = markdown_text(EvalReport().page(current, folder, Config()))
+    assert page.startswith("# t: regressed") == (change.outcome == "regressed")
     return change
 
 

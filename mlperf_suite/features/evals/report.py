@@ -9,6 +9,8 @@ from mlperf_suite.errors import UsageError
 from mlperf_suite.features.evals.eval_key import EVALS
 from mlperf_suite.features.evals.figures import EvalFigures, EvalScore, evals_of
 from mlperf_suite.reports.feature_report import FeatureReport
+from mlperf_suite.reports.headline import findings, status_words
+from mlperf_suite.reports.performance_sections import regression_sections
 from mlperf_suite.reports.run_report import is_remote, remote_note, requirements, verdict_table
 from mlperf_suite.reports.sections import (
     Block,
@@ -38,14 +40,17 @@ class EvalReport(FeatureReport):
         if figures is None and not summary.verdicts and meta.status not in ("running", "failed"):
             raise UsageError(f"{folder / SUMMARY_JSON}: not the summary of a task's run")
         about = f"Model {meta.model}, data {meta.dataset}, started {meta.started}."
-        blocks: list[Block] = [Paragraph(about, lead=f"{meta.label}.")]
-        if meta.reason:
-            blocks.append(Paragraph(lead=f"The run failed: {meta.reason}"))
+        blocks: list[Block] = [Paragraph(about), *findings(summary)]
         blocks += _blocks(figures) if figures else []
         if is_remote(summary.run, config):
             blocks.append(Paragraph(remote_note("summary.json and config.json")))
         rules = [*verdict_table(summary.verdicts), *requirements(summary.verdicts)]
-        return [Section(self.name(summary), blocks, 1, meta.status), Section("Rules", rules)]
+        title, status = self.name(summary), status_words(summary)
+        return [
+            Section(title, blocks, 1, status, findings(summary)[0].style),
+            *regression_sections(summary.regression),
+            Section("Rules", rules),
+        ]
 
     def closing(self, summary: Summary) -> list[Line]:
         figures = evals_of(summary)

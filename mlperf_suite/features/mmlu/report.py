@@ -73,7 +73,7 @@ def mmlu_sections(summary: Summary, folder: Path, config: Config | None = None) 
         for name in sorted(_plots(folder) & set(summary.plots))
     ]
     return [
-        Section(_NAME, blocks, 1, status_words(summary)),
+        Section(_NAME, blocks, 1, status_words(summary), findings(summary)[0].style),
         *regression_sections(summary.regression),
         Section("Rules", [*rules, *pictures]),
     ]
