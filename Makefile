@@ -4,7 +4,7 @@ PYTEST := .venv/bin/python -m pytest
 EVIDENCE = MLPERF_ENDPOINTS_CLI=$${MLPERF_ENDPOINTS_CLI:-.evidence/endpoints-checker/bin/endpoints-submission-cli} $(PYTEST) evidence --ignore=evidence/submission/test_trees.py -rfEs
 OF_REAL_ENGINES = evals mmlu multimodal real_engines replay replicas vllm_builds whole_sessions $(addsuffix .py,\
   chats/test_agentic_smoke_run peak_search/test_rate_search tuning/test_tunable_arguments \
-  $(addprefix servers/test_,caching_of_vllm faulty_servers local_servers measured_servers starting_servers vllm_scoring))
+  $(addprefix servers/test_,caching_of_vllm faulty_servers honest_streams litellm local_servers measured_servers starting_servers vllm_scoring))
 OF_A_MINUTE = aggregate datasets energy estimates hostile_runs log_consistency model_identity pages scorers searches $(addsuffix .py,\
   caching_audit/test_prompts_of_the_mix chats/test_any_stream chats/test_hostile_schemas \
   $(addprefix code_grading/test_,any_answer official_pattern) damaged_logs/test_each_key \
