@@ -14,7 +14,7 @@ from meta_tests.suite_runs import run_python, run_suite
 LIMIT = 6
 needs_ifeval = pytest.mark.skipif(
     not (find_spec("langdetect") and find_spec("immutabledict")),
-    reason="IFEval's modules are missing: .venv/bin/python -m pip install 'lm_eval[ifeval]'",
+    reason="IFEval's modules are missing: make evidence",
 )
 
 
