@@ -1,46 +1,13 @@
 """The parts of a request's time follow each other, whatever clocks and networks do."""
 
 import math
-from array import array
-from collections.abc import Sequence
-from dataclasses import fields
 from itertools import accumulate, pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.engines.messages import TraceReply
-from mlperf_suite.engines.protocol import DECODE, FRONT_END, PREFILL, QUEUE, Steps
+from meta_tests.features.replicas.replica_traces import trace
 from mlperf_suite.features.replicas.traces import AnswerTimes, merged
-
-PARTS = [FRONT_END, QUEUE, PREFILL, DECODE]
-
-
-def trace(
-    numbers: Sequence[int] = (),
-    arrivals: Sequence[float] = (),
-    times: Sequence[Sequence[float]] = ((), (), (), ()),
-    *,
-    ended_s: Sequence[float] = (),
-    parts: Sequence[str] = PARTS,
-) -> TraceReply:
-    """What a replica tells: each request's timestamps, a column for each part, and its steps."""
-    steps = {field.name: b"" for field in fields(Steps)}
-    steps |= {
-        "ended_s": array("d", ended_s).tobytes(),
-        "tokens": array("i", range(len(ended_s))).tobytes(),
-        "replica": array("i", [0] * len(ended_s)).tobytes(),
-    }
-    return TraceReply(
-        1,
-        steps,
-        array("Q", numbers).tobytes(),
-        array("d", arrivals).tobytes(),
-        list(parts),
-        array("Q", numbers).tobytes(),
-        [array("d", column).tobytes() for column in times],
-        array("i", [2] * len(numbers)).tobytes(),
-    )
 
 
 @given(

@@ -4,7 +4,7 @@ import pytest
 
 from meta_tests.features.accelerators.fake_amdsmi import gpu, install
 from mlperf_suite.energy import gpu_counters
-from mlperf_suite.features.accelerators.amd_smi import LABEL
+from mlperf_suite.features.accelerators.amd_smi import LABEL, open_meters
 from mlperf_suite.hardware import Accelerator, accelerator_busy, accelerators
 
 NOT_SUPPORTED = RuntimeError("AMDSMI_STATUS_NOT_SUPPORTED")
@@ -45,3 +45,6 @@ def test_energy_is_ticks_times_their_worth_or_else_the_power_draw(
         assert [counter.name.removesuffix(f" {MI300X}") for counter in of_run.counters] == names
         assert names or "name different GPUs" in of_run.absent[0].why
         of_run.close()
+    is_open = install(monkeypatch, {})
+    monkeypatch.delattr("amdsmi.amdsmi_get_processor_handles")
+    assert open_meters().problem and is_open == [0]

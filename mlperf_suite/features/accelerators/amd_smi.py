@@ -64,7 +64,11 @@ def _open_meters() -> GpuMeters:
     import amdsmi
 
     amdsmi.amdsmi_init()
-    meters = tuple(_meter(amdsmi, number, handle) for number, handle in _handles(amdsmi))
+    try:
+        meters = tuple(_meter(amdsmi, number, handle) for number, handle in _handles(amdsmi))
+    except Exception:
+        amdsmi.amdsmi_shut_down()
+        raise
     return _meters(meters, "" if meters else "AMD SMI finds no GPU", amdsmi.amdsmi_shut_down)
 
 
