@@ -6,7 +6,7 @@ from array import array
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import pytest
 
@@ -171,6 +171,26 @@ def test_any_other_loss_is_one(script: list[str], why: str) -> None:
     failure, server = one_after_another(script, 1 + ("answer" in script))
     assert failure == Failure(1 if "answer" in script else 0, why, died=True)
     assert len(server.seen) == len(script)
+
+
+def test_a_connection_that_is_lost_while_it_is_opened_fails_its_request_at_once() -> None:
+    """An event loop may tell of the loss before it returns the connection."""
+
+    async def lost(make: Callable[[], Connection], *place: Any, **options: Any) -> Any:
+        connection = make()
+        connection.connection_made(Mock(write=Mock(side_effect=RuntimeError("closed"))))
+        connection.connection_lost(None)
+        return None, connection
+
+    async def ask() -> tuple[Any, Pool]:
+        requests = Requests(1, connections=2)
+        with patch.object(asyncio.get_running_loop(), "create_connection", lost):
+            requests.start(0)
+            return await requests.outcome(0), requests.pool
+
+    told, pool = asyncio.run(ask())
+    assert told == Failure(0, LOST, died=True)
+    assert not pool._open and not pool._idle
 
 
 def test_a_body_that_goes_on_after_the_answer_delays_nobody() -> None:

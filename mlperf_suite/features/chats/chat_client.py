@@ -117,7 +117,7 @@ class ChatClient:
             async with asyncio.timeout(timeout_s):
                 await turn.ended.wait()
         except TimeoutError:
-            turn.refuse(f"did not end its answer within {timeout_s:g} s")
+            turn.refuse(f"{turn.missing} within {timeout_s:g} s")
         except asyncio.CancelledError:
             turn.refuse("was no longer asked")
             raise
@@ -136,6 +136,13 @@ class _PendingTurn(PooledRequest):
         self._arrivals, self._pieces = Arrivals(), 0
         self._failure = ""
         self.ended = asyncio.Event()
+
+    @property
+    def missing(self) -> str:
+        """What did not happen so far, in words that follow the server's URL."""
+        if self.connection is None:
+            return "had no connection free for a request"
+        return f"did not {'end' if self._pieces else 'begin'} its answer"
 
     def begin(self, connection: Connection) -> None:
         self.connection = connection

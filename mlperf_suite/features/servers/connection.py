@@ -124,7 +124,8 @@ class Connection(asyncio.Protocol):
         return is_open and self._handler is None and not self._late
 
     def send(self, data: bytes, handler: ResponseHandler) -> None:
-        """Send a request whose head and body are `data`."""
+        """Send a request whose head and body are `data`; nothing is sent on a connection that was
+        lost."""
         assert self._transport is not None and self._handler is None
         self._handler = handler
         self._parser = httptools.HttpResponseParser(self)
@@ -135,7 +136,8 @@ class Connection(asyncio.Protocol):
         self._buffer = bytearray()
         self._heard = self._done = False
         self._whole = self._keeps = False
-        self._transport.write(data)
+        if not self._closed:
+            self._transport.write(data)
 
     def close(self) -> None:
         """Close it; its exchange is not called again."""
@@ -545,7 +547,11 @@ class Pool:
         if self._waiting and not self._want_new:
             # A request that is sent again already waited, in the network.
             self._waiting[0].opened_s = time.monotonic() - start
+        was_lost = not connection.usable
         self.release(connection)
+        if was_lost:
+            # Before this task went on, so that nobody could be told: now its request is.
+            connection.connection_lost(None)
         if self._wanted:
             self._open_more()
 
