@@ -29,8 +29,13 @@ class Subcommand:
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
-    """Print lines, which may quote files of others."""
-    print("\n".join(map(printable, text.split("\n"))), file=stream)
+    """Print lines, which may quote files of others. Nothing more is printed once nobody reads them:
+    the command goes on to its exit status."""
+    stream = stream or sys.stdout
+    try:
+        print("\n".join(map(printable, text.split("\n"))), file=stream, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def check_output(option: str, path: Path | None) -> None:

@@ -207,14 +207,15 @@ def _row(rule: str, value: str, required: str) -> str:
 
 
 def _end(summary: Summary, folder: Path) -> Iterator[Line]:
-    path, meta = folder / "report.html", summary.meta
-    path = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-    yield Line("report", str(path))
-    if meta.profile == "smoke":
-        steps = ["--model FOLDER measures yours"] if meta.model == "embedded" else []
-        steps += [step for of in feature_reports(summary) for step in of.next_steps(summary)]
-        steps.append("--profile official: MLPerf's own rules")
-        yield from _folded([Line("next", "; ".join(steps))])
+    meta, is_smoke = summary.meta, summary.meta.profile == "smoke"
+    folder = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
+    yield Line("report", str(folder / "report.html"))
+    if not (is_smoke or summary.regressed):
+        return
+    steps = ["--model FOLDER measures yours"] if meta.model == "embedded" else []
+    steps += [step for of in feature_reports(summary) for step in of.next_steps(summary, folder)]
+    steps += ["--profile official: MLPerf's own rules"] if is_smoke else []
+    yield from _folded([Line("next", "; ".join(steps))] if steps else [])
 
 
 # Lines

@@ -90,8 +90,11 @@ class FeatureReport:
         """Lines of the terminal's summary."""
         return []
 
-    def next_steps(self, summary: Summary) -> list[str]:
-        """What whoever made a smoke run may try next, in options."""
+    def next_steps(self, summary: Summary, folder: Path) -> list[str]:
+        """What whoever made a smoke run, or one that regressed, may try next: options, commands.
+
+        `folder`: of the run.
+        """
         return []
 
     def score(self, summary: Summary) -> str:

@@ -3,7 +3,10 @@
 import csv
 import json
 import math
+import os
 import re
+from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +20,11 @@ from mlperf_suite.__main__ import main
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.features.comparing.comparison import comparison_of, comparison_sections
+from mlperf_suite.reports.closing import closing_lines
 from mlperf_suite.reports.writing import write_samples
 from mlperf_suite.results.baseline import load_baseline, write_answer_scores
 from mlperf_suite.results.run_folder import write_json
+from mlperf_suite.results.schema import ChangeFigures, RegressionFigures, Summary
 from mlperf_suite.results.typed_json import to_json
 from mlperf_suite.rules import rule_named
 
@@ -324,6 +329,23 @@ def test_the_gate_is_an_exit_status(
     code, text, _ = compare(*runs, "--gate")
     assert code == status
     assert [line.split(":")[1:3] for line in gate_of(text)] == [[" b", " regressed"]] * status
+
+
+def test_the_gate_keeps_its_exit_status_when_nobody_reads_it(tmp_path: Path) -> None:
+    runs = make_run(tmp_path / "a"), make_run(tmp_path / "b", scores=dict.fromkeys(SCORES, 1.0))
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as output, redirect_stdout(output):
+        assert main(["compare", *map(str, runs), "--gate"]) == 1
+
+
+def test_a_run_that_regressed_says_how_to_compare_it() -> None:
+    change = ChangeFigures("b", "tokens/s", outcome="regressed", words="-35.2%")
+    for metrics, said in (((change,), True), ((replace(change, outcome="unchanged"),), False)):
+        regression = RegressionFigures("last good", metrics=metrics)
+        lines = closing_lines(Summary(regression=regression), Path("run"))
+        command = "python -m mlperf_suite compare 'last good' run: what differs"
+        assert (command in " ".join(line.text for line in lines)) == said
 
 
 def test_six_runs_share_the_false_alarms_wherever_each_stands(tmp_path: Path, compare: Any) -> None:

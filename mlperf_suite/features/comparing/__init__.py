@@ -6,4 +6,5 @@ FEATURE = Feature(
     name="comparing",
     summary="the command compare: runs in tables, a plot, a page and files",
     commands={"compare": "mlperf_suite.features.comparing.command"},
+    report="mlperf_suite.features.comparing.report",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from mlperf_suite.engines.protocol import EndpointFigures, RemoteRun, ServerView, StreamFigures
 from mlperf_suite.reports.feature_report import FeatureReport
@@ -30,11 +31,11 @@ class ServersReport(FeatureReport):
         lines = _remote_lines(summary.run.remote)
         return [Line("" if number else "endpoint", line) for number, line in enumerate(lines)]
 
-    def next_steps(self, summary: Summary) -> list[str]:
+    def next_steps(self, summary: Summary, folder: Path) -> list[str]:
         if summary.client_bound:
             return ["--endpoint-clients N, or a client on idle cores: this one limited the run"]
         if summary.run.remote:
-            return ["--baseline RUN: did it get slower?"]
+            return [] if summary.regression else ["--baseline RUN: did it get slower?"]
         is_embedded = summary.meta.model == "embedded"
         return ["--endpoint URL measures a server"] if is_embedded else []
 
