@@ -105,6 +105,7 @@ NOT_MADE = {
     "gpu.md": "measured on a GPU by perf.gpu, whose own page is perf/gpu.md",
     "harnesses.md": "read in the code of others, no program writes it",
     "log-consistency.md": "no tables of verdicts: meta_tests and evidence/log_consistency hold it",
+    "scorers.md": "environments of others' pins: python -m evidence.scorers.pinned_environments",
     "servers.md": "real servers, and times of their own: python -m evidence.servers.honest_streams",
     "smoke-gate.md": "runs of a real engine and of scripts/measure_reference.py, hours",
 }

@@ -110,13 +110,16 @@ class Lost:
     """A server that answers a first request, with reasoning, and no other."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.asked, self.is_closed = 0, False
 
     async def ask(self, *args: Any, **options: Any) -> ChatTurn:
         self.asked += 1
         answer = ChatAnswer()
         answer.read(json.dumps(delta(reasoning="hm")).encode())
         return ChatTurn(answer, 0.0, None, 0.0, "" if self.asked == 1 else "gone")
+
+    def close(self) -> None:
+        self.is_closed = True
 
 
 def test_a_run_ends_after_several_requests_in_a_row_without_an_answer() -> None:
@@ -129,7 +132,7 @@ def test_a_run_ends_after_several_requests_in_a_row_without_an_answer() -> None:
 
     with pytest.raises(RunError, match="3 requests in a row have no answer: gone"):
         watched.run(ask_many)
-    assert (server.asked, seen) == (4, [(1, 0), (2, 1), (3, 2)])
+    assert (server.asked, server.is_closed, seen) == (4, True, [(1, 0), (2, 1), (3, 2)])
     assert (watched.reasoned, watched.failures) == (4, ["gone"] * 3)
 
 

@@ -50,16 +50,19 @@ def measured(
 ) -> tuple[CurvePoint, list[dict[str, Any]]]:
     """A point of two conversations at once, and the requests."""
     fields, sampling = sampling_of("qwen3_6-35b-a3b", 5)
+    clients: list[ChatClient] = []
+
+    def connect(connections: int) -> ChatClient:
+        clients.append(ChatClient(target, "m", connections=connections, fields=fields))
+        return clients[-1]
+
     with chat_server(answer, pause_s=pause_s) as server:
         target = parse_endpoint(server.url)
-        points = ConversationPoints(
-            read_sessions(file),
-            lambda connections: ChatClient(target, "m", connections=connections, fields=fields),
-            dict,
-            sampling,
-            timeout_s=60.0,
-        )
-        return points.measure(2, 0.3), server.bodies
+        points = ConversationPoints(read_sessions(file), connect, dict, sampling, timeout_s=60.0)
+        point = points.measure(2, 0.3)
+    # Or they would be open beside the next point.
+    assert not any(client._pool._open for client in clients)
+    return point, server.bodies
 
 
 def says_hello(body: dict[str, Any]) -> Events:

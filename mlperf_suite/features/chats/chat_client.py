@@ -80,6 +80,9 @@ class ChatServer(Protocol):
 
     async def ask(self, request: ChatRequest) -> ChatTurn: ...
 
+    def close(self) -> None:
+        """Close its connections; no turn is under way."""
+
 
 class ChatClient:
     """Asks one server; `token_ids`: it is vLLM, which adds them to its answers. `key`, `headers`,
@@ -122,6 +125,9 @@ class ChatClient:
             turn.refuse("was no longer asked")
             raise
         return turn.result()
+
+    def close(self) -> None:
+        self._pool.close()
 
 
 class _PendingTurn(PooledRequest):

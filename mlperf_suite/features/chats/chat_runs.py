@@ -9,6 +9,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -67,7 +68,8 @@ class _Watched:
 
         async def connected() -> _T:
             self._server = self.connect()
-            return await work(self)
+            with closing(self):
+                return await work(self)
 
         return asyncio.run(connected())
 
@@ -84,6 +86,10 @@ class _Watched:
             raise RunError(f"{_LOST_IN_A_ROW} requests in a row have no answer: {turn.failure}")
         self.progress(self.asked, len(self.failures))
         return turn
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
 
 
 @dataclass(frozen=True, slots=True)

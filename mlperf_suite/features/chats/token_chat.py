@@ -47,6 +47,9 @@ class TokenChat:
         self._tokenizer, self._end_ids = tokenizer, frozenset(end_ids)
         self._silence_s = silence_s
 
+    def close(self) -> None:
+        """Nothing: the engine belongs to the runs."""
+
     async def ask(self, request: ChatRequest) -> ChatTurn:
         """Ask, and wait for the end of the answer. Raises EngineDiedError if the engine dies or
         hangs: no later turn can be answered either. The salt is not used, since the engine of runs

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -135,15 +136,16 @@ async def _replay_on_server(
         if turn.failure:
             say(f"{turn.conversation}, turn {turn.position}: {turn.failure}")
 
-    return await replay(
-        client,
-        sessions,
-        delays=request.delays,
-        timeout_s=request.timeout_s,
-        salted=server.kind in _SALTED,
-        cached=lambda: watch.counted(HITS),
-        progress=progress,
-    )
+    with closing(client):
+        return await replay(
+            client,
+            sessions,
+            delays=request.delays,
+            timeout_s=request.timeout_s,
+            salted=server.kind in _SALTED,
+            cached=lambda: watch.counted(HITS),
+            progress=progress,
+        )
 
 
 def replay_lines(summary: dict[str, Any]) -> list[str]:

@@ -458,6 +458,11 @@ class Pool:
         self._want_new.append(pending)
         self._open_more()
 
+    def close(self) -> None:
+        """Close every connection."""
+        for connection in (*self._open, *self._late):
+            connection.close()
+
     def forget_waiting(self) -> None:
         """Open no connection for waiting requests."""
         self._waiting.clear()

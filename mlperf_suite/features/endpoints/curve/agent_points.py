@@ -15,6 +15,7 @@ import itertools
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
@@ -193,15 +194,13 @@ class ConversationPoints:
 
     def _held(self, concurrency: int, seconds: float) -> ConversationLoop:
         async def hold() -> ConversationLoop:
-            loop = ConversationLoop(
-                self.connect(concurrency + 1),
-                Trajectories(self.sessions),
-                self.sampling,
-                seconds,
-                self.timeout_s,
-            )
-            await loop.hold(concurrency)
-            return loop
+            # The next point begins with no connection of this one.
+            with closing(self.connect(concurrency + 1)) as server:
+                loop = ConversationLoop(
+                    server, Trajectories(self.sessions), self.sampling, seconds, self.timeout_s
+                )
+                await loop.hold(concurrency)
+                return loop
 
         return asyncio.run(hold())
 
