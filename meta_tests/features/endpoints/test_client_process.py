@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from meta_tests.official_client_stand_in import JOB, write_client
+from meta_tests.features.endpoints.official_client_stand_in import JOB, write_client
 from meta_tests.suite_runs import ROOT, still_running
 from mlperf_suite.datasets.media import MediaPrompt
 from mlperf_suite.errors import UsageError
@@ -119,7 +119,7 @@ _CALLER = """
 import signal
 import sys
 from pathlib import Path
-from meta_tests.official_client_stand_in import JOB
+from meta_tests.features.endpoints.official_client_stand_in import JOB
 from mlperf_suite.features.endpoints.official_client import client_process
 from mlperf_suite.features.endpoints.official_client.installation import find_official_client
 client_process._END_S = 300.0

@@ -12,8 +12,12 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
-from meta_tests.made_official_client import ClientRun, client_events, client_scores
-from meta_tests.made_package import (
+from meta_tests.features.endpoints.made_official_client import (
+    ClientRun,
+    client_events,
+    client_scores,
+)
+from meta_tests.features.endpoints.made_package import (
     C_MAX,
     CONCURRENCIES,
     OFFLINE,

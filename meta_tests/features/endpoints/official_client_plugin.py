@@ -1,5 +1,4 @@
-"""`-p meta_tests.official_client_plugin`: the official client is the one in the folder that
-MADE_CLIENT names."""
+"""A plugin of pytest: the official client is the one in the folder that MADE_CLIENT names."""
 
 import os
 from pathlib import Path

@@ -10,7 +10,11 @@ from typing import Any
 import numpy as np
 import yaml
 
-from meta_tests.made_official_client import ClientRun, client_scores, client_series
+from meta_tests.features.endpoints.made_official_client import (
+    ClientRun,
+    client_scores,
+    client_series,
+)
 from mlperf_suite.features.endpoints.official_client_results.series import (
     AGENTIC,
     AGENTIC_MODELS,
@@ -25,7 +29,7 @@ SCORED = (16, 24, 64, C_MAX)
 OFFLINE = 13368
 """The concurrency of a dedicated Offline point: the size of a data set."""
 PASSES = 5
-_PARTS = Path(__file__).parent / "data/package.yaml"
+_PARTS = Path(__file__).parent / "package.yaml"
 SPEC = {"source_type": "vendor_spec", "source": "https://example.org/specification"}
 
 

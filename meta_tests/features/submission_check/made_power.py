@@ -27,7 +27,7 @@ _BETWEEN = timedelta(seconds=800)
 WATTS = 9436.0
 SESSION = "2026-08-01_00-23-43"
 UUID = "0aba54c8-b8a7-4f89-bced-8221b15ea470"
-SOURCES = sha1_sums("power-client.sha1")
+SOURCES = sha1_sums(str(Path(__file__).with_name("power-client.sha1")))
 """Of the released client and server, as their descriptors have them."""
 
 

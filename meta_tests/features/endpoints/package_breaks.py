@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from meta_tests.made_package import (
+from meta_tests.features.endpoints.made_package import (
     C_MAX,
     CONCURRENCIES,
     OFFLINE,

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from meta_tests.made_official_client import (
+from meta_tests.features.endpoints.made_official_client import (
     client_config,
     client_events,
     client_run,
@@ -98,7 +98,7 @@ if behaviour == "has children":
     left = subprocess.check_output([sys.executable, "-c", leave])
     note("pids", "%d %s %d" % (child.pid, left.decode().strip(), os.getpid()))
     wait()
-from meta_tests.official_client_stand_in import write_report
+from meta_tests.features.endpoints.official_client_stand_in import write_report
 write_report(config)
 bar(20)
 """
