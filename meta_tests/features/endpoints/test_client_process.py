@@ -9,16 +9,17 @@ import sys
 import time
 from collections.abc import Callable
 from errno import ENOSPC
-from functools import partial
+from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
 import pytest
+from PIL import Image
 
 from meta_tests.features.endpoints.official_client_stand_in import JOB, write_client
 from meta_tests.suite_runs import ROOT, still_running
-from mlperf_suite.datasets.media import MediaPrompt
+from mlperf_suite.datasets.media import MediaPrompt, PictureFile
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.endpoints.official_client import client_process
 from mlperf_suite.features.endpoints.official_client.client_job import OfficialClientData
@@ -33,8 +34,6 @@ from mlperf_suite.features.endpoints.official_client.installation import (
     KNOWN_COMMIT,
     find_official_client,
 )
-from mlperf_suite.features.multimodal.product_prompts import ProductPrompt
-from mlperf_suite.features.multimodal.qwen3_vl import load_products
 
 
 def processes_of(folder: Path) -> list[psutil.Process]:
@@ -179,16 +178,14 @@ def test_progress_and_last_words_are_read_of_what_was_printed() -> None:
 
 
 def test_a_prompt_with_a_picture_is_written_as_its_messages() -> None:
-    (sample,) = load_products("embedded").items[:1]
-    prompt = ProductPrompt("v6.1")
-    assert sample.media is not None
-    messages = partial(prompt._messages, sample)
-    data = OfficialClientData(
-        prompts=[MediaPrompt([1, 2], sample.media, messages)], references=["a"]
-    )
-    (line,) = data.lines()
+    content = [{"type": "text", "text": "What is it?"}, {"type": "image"}]
+    messages = [{"role": "system", "content": "Help."}, {"role": "user", "content": content}]
+    file = BytesIO()
+    Image.new("RGB", (2, 2)).save(file, format="PNG")
+    prompt = MediaPrompt([1, 2], PictureFile(file.getvalue()), lambda: messages)
+    (line,) = OfficialClientData(prompts=[prompt], references=["a"]).lines()
     row = json.loads(line)
     assert set(row) == {"system", "prompt", "reference"}
     text, picture = row["prompt"]
     assert (text["type"], picture["type"]) == ("text", "image_url")
-    assert row["system"] == messages()[0]["content"]
+    assert row["system"] == "Help."

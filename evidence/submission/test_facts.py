@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from meta_tests.features.endpoints.made_curve import FACTS, write_curve
+from meta_tests.features.submission.made_curve import FACTS, write_curve
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.features.submission import package_build
 from mlperf_suite.features.submission.official_client_points import OfficialClientPoint, read_points

@@ -9,7 +9,8 @@ import pytest
 
 from evidence.endpoints.package_damages import official_ids
 from evidence.from_elsewhere import ENDPOINTS_CLI, needs_endpoints_cli
-from meta_tests.features.endpoints.made_curve import (
+from meta_tests.features.endpoints.made_package import CONCURRENCIES
+from meta_tests.features.submission.made_curve import (
     FACTS,
     build,
     point_of,
@@ -18,7 +19,6 @@ from meta_tests.features.endpoints.made_curve import (
     write_replay,
     write_tokenizer,
 )
-from meta_tests.features.endpoints.made_package import CONCURRENCIES
 from mlperf_suite.features.endpoints.official_client_results.series import SERIES_MODELS
 
 
