@@ -24,7 +24,7 @@ from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.datasets.media import MediaPrompt, PictureFile
 from mlperf_suite.engines.protocol import MODEL_CHANGES, Request
 from mlperf_suite.errors import EngineError, UsageError
-from mlperf_suite.features.multimodal.product_prompts import ProductPrompt, picture_tokens
+from mlperf_suite.features.multimodal.product_prompts import ProductPrompt
 from mlperf_suite.features.multimodal.qwen3_vl import QWEN3_VL, load_products
 from mlperf_suite.features.servers.config import EndpointConfig, parse_endpoint
 from mlperf_suite.features.servers.engine import EndpointEngine
@@ -182,9 +182,3 @@ def test_an_argument_that_changes_pictures_departs_from_the_model(
     deviations = find_deviations(QWEN3_VL.by_round["v6.1"](QWEN3_VL.workload), 150, settings)
     expected = (f"a model that is changed by {changes}",) if changes else ()
     assert deviations == expected
-
-
-def test_tokens_of_a_picture() -> None:
-    """As smart_resize of transformers 5 says (factor 32)."""
-    sizes = {(32, 32): 64, (2095, 13): 102, (640, 480): 300, (333, 777): 240, (5000, 4000): 16_302}
-    assert {size: picture_tokens(*size) for size in sizes} == sizes
