@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pytest import MonkeyPatch
 
-from meta_tests.fake_nvml import gpu, install
-from meta_tests.features.replicas.nodes import energy_of, labels, watts
+from meta_tests.features.replicas.with_energy.metered_block import energy_of
 from meta_tests.servers.replica_stand_in import CPU_WATTS, GPU_WATTS, simulated_meters
-from mlperf_suite.energy import GPU, NVML_LABEL, RAPL_LABEL, Meters, Recording, UnmeteredDevice
+from mlperf_suite.energy import GPU, NVML_LABEL, Meters, Recording, UnmeteredDevice
 from mlperf_suite.errors import EngineError
-from mlperf_suite.features.replicas.nodes import Metered, OwnMeters, meters_of, own_meters
+from mlperf_suite.features.energy.energy_figures import EnergyFigures
+from mlperf_suite.features.replicas.nodes import Metered, OwnMeters, meters_of
 from mlperf_suite.features.replicas.placement import Node, ReplicaSlot
 
 AHEAD_S = 5000.0
@@ -51,6 +50,10 @@ class Nodes:
 
     def meters(self) -> Meters:
         return meters_of(SEATS, self.metered(), self.ask, lambda replica: -AHEAD_S * replica)
+
+
+def watts(figures: EnergyFigures) -> dict[str, float | None]:
+    return {kind.kind: kind.mean_watts for kind in figures.kinds}
 
 
 # What a container shows as GPU 0 is a GPU of its own, and no two GPUs have one UUID.
@@ -109,14 +112,3 @@ def test_a_replica_that_does_not_answer_is_the_reason(
     assert figures.measured == ()
     assert why in figures.kinds[0].why
     answer("stop_meters", {0: (), 1: ()})
-
-
-def test_a_replica_has_the_gpus_that_ray_gave_it(monkeypatch: MonkeyPatch) -> None:
-    install(monkeypatch, *map(gpu, range(4)))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,1")
-    gpus = [c for c in own_meters(2).counters if c.kind == GPU]
-    assert [counter.uuid for counter in gpus] == ["GPU-3", "GPU-1"]
-    # One of them is not on this machine.
-    assert [a.kind for a in own_meters(3).absent][:1] == [GPU]
-    # Without GPUs, those of the machine are not the replica's.
-    assert labels(own_meters(0)) == {RAPL_LABEL}
