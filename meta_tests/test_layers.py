@@ -71,8 +71,7 @@ def feature_of(module: str) -> str:
 
 
 def test_what_lies_beside_a_feature_names_only_features_that_it_needs() -> None:
-    """Its tests and its evidence, which go with it; those in with_<other>/ also go with the
-    other."""
+    """Its tests and evidence go with it; those in with_<other>/ go with either."""
     needs = {feature.name: feature.needs for feature in features()}
 
     def needed_by(name: str) -> set[str]:

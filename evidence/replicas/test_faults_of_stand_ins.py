@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.features.replicas.nodes import Load
-from meta_tests.servers.replica_stand_in import dying
+from meta_tests.features.replicas.nodes import Load, replica_processes
+from meta_tests.servers.replica_stand_in import echo, simulated_meters
+from meta_tests.stand_in import Delays, StandInEngine
 from meta_tests.suite_runs import run_suite
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all
@@ -21,6 +22,10 @@ GENERATION = Generation()
 
 
 NODE_B = r"replica 1 on node node-b \(127.0.0.1\)"
+
+
+def dying(requests: int, folder: Path) -> StandInEngine:
+    return StandInEngine(Delays(), echo, fail_after=requests)
 
 
 def second_dies(number: int, gpus: int) -> Callable[[Path], Engine]:
@@ -38,6 +43,17 @@ def test_a_node_without_the_model_is_named(load: Load, tmp_path: Path) -> None:
     words = rf"node node-a .*: the model does not exist: {tmp_path}/x"
     with pytest.raises(EngineError, match=words):
         load(model=str(tmp_path / "x"))
+
+
+def test_a_replica_that_is_lost_while_it_reads_is_the_reason(load: Load, nodes: LocalNodes) -> None:
+    make_reader = load().meters(simulated_meters).reader
+    assert make_reader is not None
+    reader = make_reader()
+    reader.start()
+    (process,) = replica_processes(nodes, "node-b")
+    process.kill()
+    process.wait(120)
+    assert all("replica 1 on node node-b" in row.failure for row in reader.stop().series)
 
 
 PLAN = ("--plan", "-m", "offline and datacenter")

@@ -9,16 +9,10 @@ from mlperf_suite.energy import CPU, GPU, NVML_LABEL, RAPL_LABEL, Counter, Meter
 from mlperf_suite.engines.protocol import Likelihood, Score, ScoreRequest
 from mlperf_suite.errors import EngineError
 
-_HUNDRED = list(range(100))
-
 
 def echo(prompt: Sequence[int]) -> Sequence[int]:
     """The prompt as its answer."""
     return prompt
-
-
-def a_hundred(prompt: Sequence[int]) -> Sequence[int]:
-    return _HUNDRED
 
 
 def answering(
@@ -49,10 +43,6 @@ def scoring(folder: Path) -> StandInEngine:
 
 def failing(folder: Path) -> StandInEngine:
     raise EngineError("the stand-in engine does not load, as configured")
-
-
-def dying(requests: int, folder: Path) -> StandInEngine:
-    return StandInEngine(Delays(), echo, fail_after=requests)
 
 
 GPU_WATTS, CPU_WATTS = 100.0, 50.0

@@ -9,17 +9,15 @@ import sys
 import time
 from collections.abc import Callable
 from errno import ENOSPC
-from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
 import pytest
-from PIL import Image
 
 from meta_tests.features.endpoints.official_client_stand_in import JOB, write_client
 from meta_tests.suite_runs import ROOT, still_running
-from mlperf_suite.datasets.media import MediaPrompt, PictureFile
+from mlperf_suite.datasets.media import MediaPrompt
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.endpoints.official_client import client_process
 from mlperf_suite.features.endpoints.official_client.client_job import OfficialClientData
@@ -34,6 +32,7 @@ from mlperf_suite.features.endpoints.official_client.installation import (
     KNOWN_COMMIT,
     find_official_client,
 )
+from mlperf_suite.features.servers.picture_messages import trial_prompt
 
 
 def processes_of(folder: Path) -> list[psutil.Process]:
@@ -178,11 +177,10 @@ def test_progress_and_last_words_are_read_of_what_was_printed() -> None:
 
 
 def test_a_prompt_with_a_picture_is_written_as_its_messages() -> None:
-    content = [{"type": "text", "text": "What is it?"}, {"type": "image"}]
-    messages = [{"role": "system", "content": "Help."}, {"role": "user", "content": content}]
-    file = BytesIO()
-    Image.new("RGB", (2, 2)).save(file, format="PNG")
-    prompt = MediaPrompt([1, 2], PictureFile(file.getvalue()), lambda: messages)
+    trial = trial_prompt()
+    assert trial.messages is not None
+    messages = [{"role": "system", "content": "Help."}, *trial.messages()]
+    prompt = MediaPrompt(trial, trial.media, lambda: messages)
     (line,) = OfficialClientData(prompts=[prompt], references=["a"]).lines()
     row = json.loads(line)
     assert set(row) == {"system", "prompt", "reference"}

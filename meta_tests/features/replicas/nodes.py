@@ -12,7 +12,7 @@ import pytest
 
 from meta_tests.servers.replica_stand_in import answering, echo
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.energy import Meters
+from mlperf_suite.energy import Meters, Series
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import EngineDiedError, EngineError
@@ -101,3 +101,11 @@ def load(nodes: LocalNodes) -> Iterator[Load]:
 
 def labels(meters: Meters) -> set[str]:
     return {c.label for c in meters.counters} | {a.label for a in meters.absent}
+
+
+def reading(meters: Meters) -> tuple[Series, ...]:
+    """What the reader of replicas' meters reads at once."""
+    assert meters.reader is not None
+    reader = meters.reader()
+    reader.start()
+    return reader.stop().series

@@ -15,6 +15,7 @@ from meta_tests.features.replicas.nodes import (
     error_of,
     have_ended,
     labels,
+    reading,
     replica_processes,
     skip_on_one_core,
     slow,
@@ -152,12 +153,9 @@ class TestOneEngine:
             }
 
     def test_each_replica_reads_its_devices(self, engine: ReplicaEngine) -> None:
-        make_reader = engine.meters(simulated_meters).reader
-        assert make_reader is not None
-        reader = make_reader()
-        reader.start()
+        rows = reading(engine.meters(simulated_meters))
         # Both nodes are this machine, which has one package.
-        assert {(row.counter.name, *set(row.values)) for row in reader.stop().series} == {
+        assert {(row.counter.name, *set(row.values)) for row in rows} == {
             *(("node-a GPU 0 H100", GPU_WATTS), ("node-b GPU 0 H100", GPU_WATTS)),
             ("node-a CPU package-0", CPU_WATTS),
         }

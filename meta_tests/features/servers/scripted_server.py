@@ -15,14 +15,13 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n"
 
 class Server:
     """Answers the requests in the order in which they come as `script` says of each: "answer",
-    "refuse" (status 503), "close" (without a byte), "begin" (closed after the first bytes), "hold"
-    (answered once `let_go` is set), "linger" (a stream whose body goes on after its end)."""
+    "close" (without a byte), "begin" (closed after the first bytes), "linger" (a stream whose body
+    goes on after its end)."""
 
     def __init__(self, script: Sequence[str]) -> None:
         self.script = script
         self.seen: list[tuple[int, float]] = []
         """Of each request, the number of its connection and when it was there."""
-        self.let_go = asyncio.Event()
         self._connections = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -40,13 +39,9 @@ class Server:
                 if action == "begin":
                     writer.write(b"HTTP/1.1")
                     return
-                if action == "hold":
-                    await self.let_go.wait()
                 if action == "linger":
                     stream = b"data: %b\n\ndata: [DONE]\n\n" % PIECE
                     writer.write(CHUNKED + b"%x\r\n%b\r\n" % (len(stream), stream))
-                elif action == "refuse":
-                    writer.write(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n")
                 elif b"/chat/" in head:
                     writer.write(HEAD % (b"text/event-stream", len(CHAT_EVENT)) + CHAT_EVENT)
                 else:
