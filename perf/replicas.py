@@ -18,7 +18,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from meta_tests.servers.replica_stand_in import answering
+from meta_tests.features.replicas.replica_stand_in import answering
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Engine

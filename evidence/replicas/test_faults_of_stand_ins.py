@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from meta_tests.features.replicas.nodes import Load, replica_processes
-from meta_tests.servers.replica_stand_in import echo, simulated_meters
+from meta_tests.features.replicas.replica_stand_in import echo, simulated_meters
 from meta_tests.stand_in import Delays, StandInEngine
 from meta_tests.suite_runs import run_suite
 from mlperf_suite.benchmarks.definition import Generation

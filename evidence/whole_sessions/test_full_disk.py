@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from meta_tests.features.endpoints.official_client_stand_in import write_client
-from meta_tests.servers.options import StandIn
-from meta_tests.servers.stand_in_server import stand_in_server
+from meta_tests.features.servers.stand_in_options import StandIn
+from meta_tests.features.servers.stand_in_server import stand_in_server
 from meta_tests.suite_runs import PYTEST, ROOT, run_suite
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.results.run_folder import RESERVED_FILE, read_summary

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from meta_tests.servers.chat_stand_in import Events, call_piece, last
+from meta_tests.features.servers.chat_stand_in import Events, call_piece, last
 
 TOOLS = [{"type": "function", "function": {"name": "bash", "parameters": {}}}]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from meta_tests.features.chats.recorded_sessions import TOOLS, rows, says_ls, written
-from meta_tests.servers.chat_stand_in import Events, chat_stand_in, delta
+from meta_tests.features.servers.chat_stand_in import Events, chat_stand_in, delta
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.features.chats.agent_replay import (
     TurnFigures,

@@ -10,8 +10,15 @@ from unittest.mock import Mock
 
 import pytest
 
+from meta_tests.features.servers.chat_stand_in import (
+    Events,
+    call_piece,
+    chat_stand_in,
+    delta,
+    last,
+    same,
+)
 from meta_tests.features.servers.scripted_server import Server, scripted
-from meta_tests.servers.chat_stand_in import Events, call_piece, chat_stand_in, delta, last, same
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.features.chats.agent_replay import answered_turn, replay_summary

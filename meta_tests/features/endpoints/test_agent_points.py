@@ -9,7 +9,7 @@ import pytest
 from pytest import MonkeyPatch
 
 from meta_tests.features.chats.recorded_sessions import MODELS, rows, written
-from meta_tests.servers.chat_stand_in import Events, chat_server, delta, last
+from meta_tests.features.servers.chat_stand_in import Events, chat_server, delta, last
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.features.chats.agent_sessions import read_sessions

@@ -7,8 +7,8 @@ from typing import Any
 from pytest import CaptureFixture
 
 from meta_tests.features.chats.recorded_sessions import MODELS, rows, says_ls, written
+from meta_tests.features.servers.chat_stand_in import Events, chat_server, delta
 from meta_tests.reports.outputs import page_rows
-from meta_tests.servers.chat_stand_in import Events, chat_server, delta
 from mlperf_suite.__main__ import main
 
 

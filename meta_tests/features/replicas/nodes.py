@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from meta_tests.servers.replica_stand_in import answering, echo
+from meta_tests.features.replicas.replica_stand_in import answering, echo
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.energy import Meters, Series
 from mlperf_suite.engines.batch import generate_all

@@ -20,7 +20,7 @@ from meta_tests.features.replicas.nodes import (
     skip_on_one_core,
     slow,
 )
-from meta_tests.servers.replica_stand_in import (
+from meta_tests.features.replicas.replica_stand_in import (
     CPU_WATTS,
     GPU_WATTS,
     answering,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from meta_tests.features.replicas.nodes import reading
-from meta_tests.servers.replica_stand_in import CPU_WATTS, GPU_WATTS, simulated_meters
+from meta_tests.features.replicas.replica_stand_in import CPU_WATTS, GPU_WATTS, simulated_meters
 from mlperf_suite.energy import GPU, NVML_LABEL, Meters, Recording, UnmeteredDevice
 from mlperf_suite.errors import EngineError
 from mlperf_suite.features.replicas.nodes import Metered, OwnMeters, meters_of

@@ -11,14 +11,8 @@ from typing import Any
 import pytest
 
 from meta_tests.engines.recording import RecordingListener
-from meta_tests.servers.chat_stand_in import (
-    ChatStandIn,
-    Events,
-    RefusalError,
-    chat_server,
-    delta,
-    last,
-)
+from meta_tests.features.servers.chat_stand_in import ChatStandIn, Events, chat_server, delta, last
+from meta_tests.features.servers.replies import Refusal
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.datasets.media import MediaPrompt, PictureFile
@@ -90,7 +84,7 @@ def test_a_name_is_refused_also_where_the_server_does_not_repeat_it() -> None:
 
     def answer(body: dict[str, Any]) -> Events:
         if body["model"] not in served:
-            raise RefusalError(404, "unknown model")
+            raise Refusal(404, "unknown model")
         return vllm(body)
 
     served = ["m"]

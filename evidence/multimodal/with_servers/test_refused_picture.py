@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from meta_tests.servers.chat_stand_in import Events, RefusalError, chat_server, delta, last
+from meta_tests.features.servers.chat_stand_in import Events, chat_server, delta, last
+from meta_tests.features.servers.replies import Refusal
 from meta_tests.suite_runs import run_suite
 from mlperf_suite.datasets.media import PictureFile
 from mlperf_suite.features.multimodal.qwen3_vl import QWEN3_VL, load_products
@@ -23,7 +24,7 @@ def test_a_picture_that_the_server_refuses_ends_the_run_in_one_line(tmp_path: Pa
 
     def answer(body: dict[str, Any]) -> Events:
         if refused in json.dumps(body["messages"]):
-            raise RefusalError(400, "cannot identify image file")
+            raise Refusal(400, "cannot identify image file")
         event = delta(content="a")
         event["choices"][0]["token_ids"] = [5]
         return [event, *last(prompt=321, tokens=1)]

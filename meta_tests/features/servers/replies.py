@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from meta_tests.servers.options import Fault, StandIn
+from meta_tests.features.servers.stand_in_options import Fault, StandIn
 
 SERVER = "mlperf-suite-stand-in"
 """The Server header of every answer."""

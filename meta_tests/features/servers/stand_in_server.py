@@ -1,6 +1,6 @@
 """An HTTP server with known delays and known faults, in a separate process.
 
-    python -m meta_tests.servers.stand_in_server '{"dialect": "vllm", "first_token_s": 0.05}'
+    python -m meta_tests.features.servers.stand_in_server '{"dialect": "vllm"}'
 
 It has no model: it serves to measure and test the client, and the Server header of every answer
 says so. It answers one request at a time on each connection.
@@ -27,8 +27,7 @@ import httptools
 import msgspec
 import uvloop
 
-from meta_tests.servers.options import StandIn
-from meta_tests.servers.replies import (
+from meta_tests.features.servers.replies import (
     COMPLETIONS,
     GENERATE,
     SCALE_OUT,
@@ -42,6 +41,7 @@ from meta_tests.servers.replies import (
     reply,
     without_answer,
 )
+from meta_tests.features.servers.stand_in_options import StandIn
 from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.errors import SuiteError
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from evidence.caching_audit.caching_proxy import caching_proxy
-from meta_tests.servers.options import StandIn
-from meta_tests.servers.stand_in_server import RunningStandIn, stand_in_server
+from evidence.caching_audit.with_servers.caching_proxy import caching_proxy
+from meta_tests.features.servers.stand_in_options import StandIn
+from meta_tests.features.servers.stand_in_server import RunningStandIn, stand_in_server
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.features.caching_audit.kind import CachingKey
 from mlperf_suite.session.engines import load_engine

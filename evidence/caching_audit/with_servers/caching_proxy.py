@@ -1,6 +1,6 @@
 """An HTTP proxy that answers repeated requests from memory.
 
-    python -m evidence.caching_audit.caching_proxy http://127.0.0.1:8000
+    python -m evidence.caching_audit.with_servers.caching_proxy http://127.0.0.1:8000
 
 Tests the caching audit: together with a server, it is a serving stack whose front end hides a cache
 of whole answers. It runs in a separate process and does not identify itself in its answers.
@@ -19,7 +19,7 @@ import urllib.parse
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from meta_tests.servers.stand_in_server import own_child
+from meta_tests.features.servers.stand_in_server import own_child
 
 _LOOK_FOR_PARENT_S = 0.25
 _OWN_HEADERS = frozenset({"connection", "content-length", "keep-alive", "transfer-encoding"})

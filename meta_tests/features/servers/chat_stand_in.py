@@ -7,16 +7,10 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from meta_tests.features.servers.replies import Refusal
+
 Events = Iterable[dict[str, Any]]
 """What a server answers with, one event each; it may never end."""
-
-
-class RefusalError(Exception):
-    """Raised in place of an answer: the status, and what the error object says."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 def delta(**fields: Any) -> dict[str, Any]:
@@ -71,7 +65,7 @@ class ChatStandIn:
         self.bodies.append(body)
         try:
             events = self._answer(body)
-        except RefusalError as error:
+        except Refusal as error:
             _whole(writer, error.status, json.dumps({"error": {"message": str(error)}}))
             return await writer.drain()
         head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
