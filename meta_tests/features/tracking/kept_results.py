@@ -18,7 +18,6 @@ RUN: dict[str, Any] = {
         "goodput": {"requests": 9, "within": 8},
     },
     "accuracy": {"scores": [{"name": "rouge1", "value": 38.5, "unit": "%", "low": 36.5}]},
-    "energy": {"kinds": [{"kind": "GPU", "label": "by NVML", "joules": 4210.5}]},
 }
 POINT = {"concurrency": 8, "outcome": "measured", "duration_s": 20.0, "output_tokens": 400}
 CURVE = {"client": "own", "points": [POINT | {"blocks": [{"tokens_per_sec": 20.0}] * 2}]}

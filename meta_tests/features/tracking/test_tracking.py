@@ -24,7 +24,7 @@ from mlperf_suite.features.tracking.mlflow_tracker import MlflowTracker
 from mlperf_suite.features.tracking.options import check, target_of
 from mlperf_suite.features.tracking.plugin import send_results
 from mlperf_suite.features.tracking.tracked_baselines import tracked_baselines
-from mlperf_suite.features.tracking.tracked_result import tracked_result
+from mlperf_suite.features.tracking.tracked_result import Figures, tracked_result
 from mlperf_suite.features.tracking.trackers import NOT_INSTALLED, TrackingTarget
 from mlperf_suite.features.tracking.upload_queue import QUEUE_FOLDER, queued
 from mlperf_suite.judging.judge import judge_folder
@@ -49,7 +49,6 @@ def test_every_figure_is_sent_with_its_unit_and_place(tmp_path: Path) -> None:
     assert run.metrics["performance/tokens_per_sec"] == 14501.5
     assert run.metrics["performance/ttft_ms/p99"] == 149.5
     assert run.metrics["performance/goodput/within"] == 8
-    assert run.metrics["energy/kinds/GPU/joules"] == 4210.5
     assert run.metrics["accuracy/scores/rouge1"] == 38.5
     assert run.metrics["accuracy/scores/rouge1.low"] == 36.5
     assert run.tags["unit/accuracy/scores/rouge1"] == "%"
@@ -65,6 +64,12 @@ def test_every_figure_is_sent_with_its_unit_and_place(tmp_path: Path) -> None:
     assert parts["point 1"].series == {"blocks/tokens_per_sec": (20.0, 20.0)}
     assert parts["point 1"].tags["outcome"] == "measured"
     assert parts["trial 1"].tags == {"mlperf.part": "trial", "valid": "false"}
+
+
+def test_figures_of_one_kind_have_its_name_in_their_place() -> None:
+    figures = Figures()
+    figures.add("kinds", [{"kind": "GPU", "joules": 4210.5}])
+    assert figures.metrics == {"kinds/GPU/joules": 4210.5}
 
 
 @pytest.mark.parametrize("change", ["its reports", "its logs", "its start"])
