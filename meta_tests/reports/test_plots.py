@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.curves import made_curve
+from meta_tests.features.endpoints.curves import made_curve
 from meta_tests.reports.kept_run import change_summary, results_of
 from meta_tests.reports.undrawn import PNG
 from mlperf_suite.__main__ import main

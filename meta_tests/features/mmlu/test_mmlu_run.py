@@ -28,7 +28,11 @@ from mlperf_suite.features.mmlu.mmlu_questions import (
     SUBJECTS,
     load_mmlu,
 )
+from mlperf_suite.features.mmlu.report import mmlu_sections
+from mlperf_suite.reports.markdown import markdown_text
+from mlperf_suite.reports.run_report import remote_note
 from mlperf_suite.results.run_folder import read_summary, run_folders
+from mlperf_suite.results.schema import Config, EngineFacts, Meta, Summary
 from mlperf_suite.session.run_kind import kind_of
 
 ARGUMENTS = ("-m", "mmlu", "-p", "meta_tests.scoring_plugin")
@@ -265,3 +269,11 @@ def test_an_engine_that_gives_no_log_probabilities_is_not_judged(make: Make) -> 
     why = "stand-in engine gives no log-probabilities to score with"
     assert {(v.status, v.why) for v in summary.verdicts} == {("not judged", why)}
     assert "not judged" in (folders[1] / "report.md").read_text()
+
+
+def test_the_report_says_whose_hardware_is_described(tmp_path: Path) -> None:
+    summary = Summary(meta=Meta(benchmark="mmlu", model="m", status="complete"))
+    for engine in ({"endpoints": ["http://one:8000"]}, {}):
+        config = Config(engine=EngineFacts(settings=engine))
+        text = markdown_text(mmlu_sections(summary, tmp_path, config))
+        assert (remote_note("summary.json and config.json") in text) is bool(engine)
