@@ -7,11 +7,11 @@ import pytest
 import yaml
 
 from meta_tests.judging.conftest import submission
-from meta_tests.reports.conftest import compare, undrawn
+from meta_tests.reports.conftest import undrawn
 from meta_tests.session.conftest import lines, make, quick, short
 from mlperf_suite.features.submission_check import tree_files
 
-__all__ = ["compare", "lines", "make", "quick", "short", "submission", "undrawn"]
+__all__ = ["lines", "make", "quick", "short", "submission", "undrawn"]
 
 _load = yaml.load
 _load_once = cache(partial(_load, Loader=tree_files._YamlLoader))
