@@ -25,6 +25,7 @@ from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.errors import EngineError
 from mlperf_suite.hardware import Accelerator
 
+SOCKETS = "VLLM_RPC_BASE_PATH"
 OWN_CONTEXT = 8192
 """The longest sequence of the embedded model; it has 9 attention heads and 3 KV heads."""
 
@@ -301,9 +302,6 @@ def test_the_reason_is_said(gpus: int, value: int, why: str) -> None:
     assert choice.value == value and choice.why.endswith(why)
     asked = choose_tensor_parallel(gpus, 32, 8, request=2)
     assert asked.value == 2 and asked.why.startswith("as asked")
-
-
-SOCKETS = "VLLM_RPC_BASE_PATH"
 
 
 @pytest.mark.parametrize(("length", "fits"), [(70, True), (71, False)])

@@ -40,6 +40,7 @@ from mlperf_suite.features.peak_search.report import REPORT, plot_peak
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.results.schema import Meta, Summary
 
+KEY = SearchKey(LLAMA, "Server")
 rates = st.floats(0.1, 1000)
 
 
@@ -112,9 +113,6 @@ def test_the_rate_by_goodput_is_the_highest_whose_requests_kept_both_limits() ->
     assert PeakSearch(tuple(trials[3:]), 1.0).figures.goodput_qps is None
 
 
-KEY = SearchKey(LLAMA, "Server")
-
-
 def test_the_steps_made_are_those_planned(
     make: Make, short: None, monkeypatch: MonkeyPatch
 ) -> None:
@@ -125,9 +123,8 @@ def test_the_steps_made_are_those_planned(
 
 def test_a_rate_that_its_client_limited_is_invalid(make: Make, monkeypatch: MonkeyPatch) -> None:
     search_rates(monkeypatch, 2)
-    monkeypatch.setattr(
-        RemoteScriptedEngine, "remote_runs", (remote_run(), remote_run(busy_share=0.95))
-    )
+    remote_runs = (remote_run(), remote_run(busy_share=0.95))
+    monkeypatch.setattr(RemoteScriptedEngine, "remote_runs", remote_runs)
     session = make(KEY, kind=RemoteScriptedEngine, server_target_qps="200")
     assert session.suite.make(KEY).ok
     search = session.recorder.outcome(KEY)
