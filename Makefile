@@ -3,14 +3,14 @@ SHELL := /bin/bash
 PYTEST := .venv/bin/python -m pytest
 EVIDENCE = MLPERF_ENDPOINTS_CLI=$${MLPERF_ENDPOINTS_CLI:-.evidence/endpoints-checker/bin/endpoints-submission-cli} $(PYTEST) evidence --ignore=evidence/submission/test_trees.py -rfEs
 OF_REAL_ENGINES = evals mmlu multimodal real_engines replay replicas vllm_builds whole_sessions $(addsuffix .py,\
-  chats/test_agentic_smoke_run peak_search/test_rate_search tuning/test_tunable_arguments \
-  $(addprefix servers/test_,caching_of_vllm faulty_servers honest_streams litellm local_servers measured_servers starting_servers vllm_scoring))
+  caching_audit/test_caching_of_vllm chats/test_agentic_smoke_run endpoints/test_points_on_vllm peak_search/test_rate_search tuning/test_tunable_arguments \
+  $(addprefix servers/test_,faulty_servers honest_streams litellm local_servers measured_servers starting_servers vllm_scoring))
 OF_A_MINUTE = aggregate datasets energy estimates hostile_runs log_consistency model_identity pages scorers searches $(addsuffix .py,\
   caching_audit/test_prompts_of_the_mix chats/test_any_stream chats/test_hostile_schemas \
   $(addprefix code_grading/test_,any_answer official_pattern) damaged_logs/test_each_key \
   $(addprefix loadgen/test_,any_log linear_expressions long_logs) multimodal/test_any_answers \
   $(addprefix replicas/test_any_,placement traces) $(addprefix servers/test_,any_cuts demos) $(addprefix set_up/test_,image set_up wheel) \
-  $(addprefix submission_check/test_,accuracy_texts any_damage nameplates) vllm_builds/test_vllm_contract \
+  submission/test_accuracy_texts $(addprefix submission_check/test_,any_damage nameplates) vllm_builds/test_vllm_contract \
   $(addprefix whole_sessions/test_,ci_baselines ci_comment ci_files ci_gate own_tests secrets_of_servers smoke_forms))
 MUTANTS_DATA = MUTANTS_COVERAGE=$(CURDIR)/.evidence/coverage
 # Set by many images: without Python's caches each session compiles the suite again, half a second.

@@ -70,6 +70,24 @@ def feature_of(module: str) -> str:
     return module.partition("mlperf_suite.features.")[2].partition(".")[0]
 
 
+def test_what_lies_beside_a_feature_names_only_features_that_it_needs() -> None:
+    """Its tests and evidence go with it; those in with_<other>/ go with either."""
+    needs = {feature.name: feature.needs for feature in features()}
+
+    def needed_by(name: str) -> set[str]:
+        return {name}.union(*map(needed_by, needs[name]))
+
+    named = re.compile(rf"\b(?:features|evidence|with)(?:[./_]| import )({'|'.join(needs)})\b")
+    foreign = []
+    for path in files("meta_tests/features", "evidence"):
+        folders = path.relative_to(PACKAGE.parent).parts
+        own = needs.keys() & {folder.removeprefix("with_") for folder in folders}
+        if own or "features" in folders:
+            others = set(named.findall(path.read_text())).difference(*map(needed_by, own))
+            foreign += [f"{path}: {other}" for other in others]
+    assert foreign == []
+
+
 def test_the_page_lists_each_feature_with_its_needs_and_files_that_are_there() -> None:
     page = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
     section = page.partition("## The features")[2].partition("## Before a change")[0]

@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 import psutil
 
-from meta_tests.servers.options import StandIn
-from meta_tests.servers.stand_in_server import RunningStandIn, engine_on, stand_in_server
+from meta_tests.features.servers.stand_in_options import StandIn
+from meta_tests.features.servers.stand_in_server import RunningStandIn, engine_on, stand_in_server
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.features.endpoints.curve.closed_loop import hold_concurrency

@@ -20,8 +20,8 @@ from functools import partial
 
 import psutil
 
-from meta_tests.servers.options import StandIn
-from meta_tests.servers.stand_in_server import RunningStandIn, engine_on, stand_in_server
+from meta_tests.features.servers.stand_in_options import StandIn
+from meta_tests.features.servers.stand_in_server import RunningStandIn, engine_on, stand_in_server
 from mlperf_suite.errors import RunError
 from mlperf_suite.features.servers.engine import EndpointEngine
 from mlperf_suite.loadgen import runner

@@ -23,8 +23,8 @@ import msgspec
 import psutil
 import uvloop
 
-from meta_tests.servers.options import StandIn
-from meta_tests.servers.stand_in_server import RunningStandIn, engine_on, stand_in_server
+from meta_tests.features.servers.stand_in_options import StandIn
+from meta_tests.features.servers.stand_in_server import RunningStandIn, engine_on, stand_in_server
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.protocol import Request, Tokens
 from mlperf_suite.errors import EngineError

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from meta_tests.curves import made_curve
+from meta_tests.features.endpoints.curves import made_curve
 from mlperf_suite.features.endpoints.curve.curve_figures import PART
 from mlperf_suite.loadgen.timeline import TOKEN_BLOCKS
 from mlperf_suite.results.regression import compare_summaries

@@ -18,12 +18,13 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from meta_tests.servers.replica_stand_in import a_hundred, answering
+from meta_tests.features.replicas.replica_stand_in import answering
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.features.replicas.engine import ReplicaEngine
 from mlperf_suite.features.replicas.loading import ReplicasConfig
+from perf.hundred_tokens import a_hundred
 from perf.pairs import pairs_parser, print_header, print_row
 from perf.server_load import Serve, completed_rate, is_held, latency_ms, print_added_ttft, serve_at
 from scripts.local_nodes import local_nodes

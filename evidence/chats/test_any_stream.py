@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meta_tests.servers.chat_stand_in import call_piece, delta, last
+from meta_tests.features.servers.chat_stand_in import call_piece, delta, last
 from mlperf_suite.features.chats.chat import ChatAnswer
 from mlperf_suite.features.servers.adapters import AnswerError
 

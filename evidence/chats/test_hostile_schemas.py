@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from meta_tests.servers.chat_stand_in import chat_stand_in, delta, last, same
+from meta_tests.features.servers.chat_stand_in import chat_stand_in, delta, last, same
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.errors import DatasetError, SuiteError, UsageError
 from mlperf_suite.features.chats.agent_sessions import read_sessions

@@ -19,8 +19,7 @@ from typing import Any
 
 from evidence.tables import PAGES, write_cells
 from evidence.verdicts import official_verdict, own_verdict
-from meta_tests.made_official_client import write_client_submission
-from meta_tests.tampering.client_breaks import (
+from meta_tests.features.endpoints.client_breaks import (
     ACCURACY,
     CONFIG,
     EDGE,
@@ -50,6 +49,7 @@ from meta_tests.tampering.client_breaks import (
     later,
     sent_before,
 )
+from meta_tests.features.endpoints.made_official_client import write_client_submission
 from meta_tests.tampering.member_changes import GONE, change_file, scaled, times
 from mlperf_suite.benchmarks.rounds import ROUNDS
 

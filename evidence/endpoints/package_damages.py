@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from evidence.tables import PAGES, write_cells
-from meta_tests.made_package import (
+from meta_tests.features.endpoints.made_package import (
     C_MAX,
     OFFLINE,
     SPEC,
@@ -32,8 +32,7 @@ from meta_tests.made_package import (
     network,
     write_package,
 )
-from meta_tests.tampering.member_changes import GONE, times
-from meta_tests.tampering.package_breaks import (
+from meta_tests.features.endpoints.package_breaks import (
     ALL_SCORES,
     CONFIG,
     CURVE,
@@ -61,6 +60,7 @@ from meta_tests.tampering.package_breaks import (
     with_score,
     without,
 )
+from meta_tests.tampering.member_changes import GONE, times
 from mlperf_suite.features.endpoints.judging.packages import judge_package
 from mlperf_suite.features.endpoints.official_client_results.series import AGENTIC_MODELS
 from mlperf_suite.judging.verdict_group import VerdictGroup

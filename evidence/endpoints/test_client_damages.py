@@ -19,7 +19,7 @@ from evidence.endpoints.client_damages import (
 )
 from evidence.from_elsewhere import INFERENCE, RESULTS_V6_1, needs_inference, needs_results_v6_1
 from evidence.verdicts import CHECKER, official_verdict, own_verdict
-from meta_tests.tampering.client_breaks import SUMMARY
+from meta_tests.features.endpoints.client_breaks import SUMMARY
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.rules.registry import rule_named, rules_of

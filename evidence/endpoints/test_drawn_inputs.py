@@ -22,7 +22,7 @@ from meta_tests.features.endpoints.made_inputs import (
     sent,
     streams,
 )
-from meta_tests.made_official_client import client_series
+from meta_tests.features.endpoints.made_official_client import client_series
 from mlperf_suite.features.endpoints.official_client_results.result_files import Distribution
 from mlperf_suite.features.endpoints.official_client_results.series import (
     MANDATORY,

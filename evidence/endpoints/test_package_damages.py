@@ -20,8 +20,8 @@ from evidence.endpoints.package_damages import (
     rules_of_id,
 )
 from evidence.from_elsewhere import ENDPOINTS_CLI, needs_endpoints_cli
-from meta_tests.made_package import as_agentic, write_package
-from meta_tests.tampering.package_breaks import CURVE
+from meta_tests.features.endpoints.made_package import as_agentic, write_package
+from meta_tests.features.endpoints.package_breaks import CURVE
 from mlperf_suite.features.endpoints.judging.packages import judge_package
 from mlperf_suite.features.endpoints.official_client_results.series import (
     AGENTIC_MODELS,

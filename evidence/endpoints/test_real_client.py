@@ -13,8 +13,8 @@ from pathlib import Path
 import yaml
 
 from evidence.from_elsewhere import OFFICIAL_CLIENT, needs_official_client
-from meta_tests.servers.options import StandIn
-from meta_tests.servers.stand_in_server import stand_in_server
+from meta_tests.features.servers.stand_in_options import StandIn
+from meta_tests.features.servers.stand_in_server import stand_in_server
 from meta_tests.suite_runs import run_suite
 from mlperf_suite.assets import embedded_model_dir
 from scripts.local_servers import free_port

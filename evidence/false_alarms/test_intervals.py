@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_tests.curves import made_curve
+from meta_tests.features.endpoints.curves import made_curve
 from mlperf_suite.features.aggregate.aggregate import interval
 from mlperf_suite.features.caching_audit.block_times import LOOKS, MAX_SPEEDUP, interval_of
 from mlperf_suite.features.endpoints.curve.curve_area import StepCurve, common_points

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.curves import made_curve
+from meta_tests.features.endpoints.curves import made_curve
 from mlperf_suite.__main__ import main
 from mlperf_suite.features.endpoints.curve.curve_figures import (
     NO_ENDPOINTS_RESULT,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,25 +9,23 @@ from pathlib import Path
 import pytest
 
 from meta_tests.features.replicas.nodes import Load, replica_processes
-from meta_tests.servers.replica_stand_in import dying, simulated_meters
+from meta_tests.features.replicas.replica_stand_in import echo, simulated_meters
+from meta_tests.stand_in import Delays, StandInEngine
 from meta_tests.suite_runs import run_suite
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.energy import Meters
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import EngineDiedError, EngineError
-from mlperf_suite.features.energy.energy_figures import EnergyFigures
-from mlperf_suite.features.energy.session import Energy
-from mlperf_suite.loadgen.logs import read_logs
-from mlperf_suite.loadgen.runner import LoadRun
-from mlperf_suite.session.progress_display import ProgressDisplay
-from mlperf_suite.settings import resolve_settings
 from scripts.local_nodes import LocalNodes
 
 GENERATION = Generation()
 
 
 NODE_B = r"replica 1 on node node-b \(127.0.0.1\)"
+
+
+def dying(requests: int, folder: Path) -> StandInEngine:
+    return StandInEngine(Delays(), echo, fail_after=requests)
 
 
 def second_dies(number: int, gpus: int) -> Callable[[Path], Engine]:
@@ -38,7 +35,7 @@ def second_dies(number: int, gpus: int) -> Callable[[Path], Engine]:
 
 def test_an_engine_that_dies_in_its_replica_is_named(load: Load) -> None:
     engine = load(make=second_dies)
-    with pytest.raises(EngineDiedError, match=f"{NODE_B}: the stand-in engine died, as it was"):
+    with pytest.raises(EngineDiedError, match=f"{NODE_B}: the stand-in engine died, as configured"):
         generate_all(engine, [[1, 2]] * 40, GENERATION)
 
 
@@ -48,37 +45,15 @@ def test_a_node_without_the_model_is_named(load: Load, tmp_path: Path) -> None:
         load(model=str(tmp_path / "x"))
 
 
-def energy_of(
-    folder: Path, find: Callable[[], Meters], end: Callable[[], object] = lambda: None
-) -> EnergyFigures:
-    """The energy of a block that takes three tenths of a second; `end` is called in it."""
-    energy = Energy(resolve_settings({}, {}), ProgressDisplay(), lambda *_: find())
-    energy.loaded(None)  # type: ignore[arg-type]
-    with energy.read():
-        began = time.monotonic()
-        time.sleep(0.3)
-        ended = time.monotonic()
-        end()
-    run = LoadRun(read_logs(Path("nowhere")), 1.0, 4, 12, None, (began, ended))
-    figures = energy.run_energy(run, folder)
-    energy.close()
-    assert figures is not None
-    return figures
-
-
-def test_a_replica_that_is_lost_while_it_reads_is_the_reason(
-    load: Load, nodes: LocalNodes, tmp_path: Path
-) -> None:
-    engine: Engine = load()
-
-    def kill() -> None:
-        (process,) = replica_processes(nodes, "node-b")
-        process.kill()
-        process.wait(120)
-
-    figures = energy_of(tmp_path, partial(engine.meters, simulated_meters), kill)  # type: ignore[attr-defined]
-    assert figures.measured == ()
-    assert "replica 1 on node node-b" in figures.kinds[0].why
+def test_a_replica_that_is_lost_while_it_reads_is_the_reason(load: Load, nodes: LocalNodes) -> None:
+    make_reader = load().meters(simulated_meters).reader
+    assert make_reader is not None
+    reader = make_reader()
+    reader.start()
+    (process,) = replica_processes(nodes, "node-b")
+    process.kill()
+    process.wait(120)
+    assert all("replica 1 on node node-b" in row.failure for row in reader.stop().series)
 
 
 PLAN = ("--plan", "-m", "offline and datacenter")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from meta_tests.servers.options import StandIn
-from meta_tests.servers.stand_in_server import stand_in_server
+from meta_tests.features.servers.stand_in_options import StandIn
+from meta_tests.features.servers.stand_in_server import stand_in_server
 from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.assets import embedded_model_dir
 

@@ -21,8 +21,8 @@ from evidence.servers.honest_streams import (
     measured,
 )
 from evidence.servers.other_servers import LITELLM, LITELLM_KEY, litellm_proxy
-from meta_tests.servers.options import StandIn
-from meta_tests.servers.stand_in_server import stand_in_server
+from meta_tests.features.servers.stand_in_options import StandIn
+from meta_tests.features.servers.stand_in_server import stand_in_server
 from meta_tests.suite_runs import run_suite
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.results.run_folder import read_config, read_summary, run_folders

@@ -109,7 +109,7 @@ def test_llama_cpp_is_no_part_of_the_base_set_up(
 
 def test_nothing_is_left_when_the_parent_is_killed() -> None:
     program = (
-        "from meta_tests.servers.stand_in_server import stand_in_server\n"
+        "from meta_tests.features.servers.stand_in_server import stand_in_server\n"
         "with stand_in_server() as server:\n"
         "    print(server.process.pid, flush=True)\n"
         "    input()\n"

@@ -11,9 +11,9 @@ from tokenizers import Tokenizer
 
 from meta_tests.engines.recording import RecordingListener
 from meta_tests.features.servers.http_requests import text_codec
-from meta_tests.servers.options import StandIn
-from meta_tests.servers.shared_stand_ins import shared_stand_ins
-from meta_tests.servers.stand_in_server import RunningStandIn, engine_on, stand_in_server
+from meta_tests.features.servers.shared_stand_ins import shared_stand_ins
+from meta_tests.features.servers.stand_in_options import StandIn
+from meta_tests.features.servers.stand_in_server import RunningStandIn, engine_on, stand_in_server
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.servers.stand_in_server import RunningStandIn, stand_in_server
+from meta_tests.features.servers.stand_in_server import RunningStandIn, stand_in_server
 from meta_tests.suite_runs import ROOT, run_python
 from mlperf_suite.assets import embedded_model_dir
 

@@ -23,7 +23,8 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from evidence.submission.data import ANSWERS, DATASETS, make_samples, write_data
-from evidence.submission.published import PUBLISHED, write_published
+from evidence.submission.made_data import write_published
+from evidence.submission.published import PUBLISHED
 from evidence.submission.runs import ProofRun, install_loadgen, make_runs, proof_runs
 from evidence.verdicts import CHECKER, LOOKS_OK
 from mlperf_suite import SUITE_FOLDER

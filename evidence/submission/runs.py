@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from evidence.submission.data import ANSWERS, DATASETS, MODEL
-from evidence.submission.published import PROBLEMS, PUBLISHED
+from evidence.submission.made_data import PROBLEMS
+from evidence.submission.published import PUBLISHED
 from evidence.submission.replay import Pace
 from meta_tests.made_runs import offered_in
 from mlperf_suite import SUITE_FOLDER
@@ -21,6 +22,8 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.loadgen.load_plan import MODES, RunKey
 from mlperf_suite.results.run_folder import read_summary, run_folders
+from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.settings import resolve_settings
 
 LOADGEN = {"v5.1": "5.1.2", "v6.0": "6.0.14", "v6.1": "6.0.17"}
 """By round, a version of mlcommons-loadgen that ships the round's seeds."""
@@ -95,7 +98,7 @@ class ProofRun:
             dataset = data / DATASETS[self.benchmark]
             return ["--model", str(data / MODEL), "--dataset", str(dataset)]
         own = data / self.benchmark
-        problems = ["--code-problems", str(own / PROBLEMS)] if published.with_problems else []
+        problems = ["--code-problems", str(own / PROBLEMS)] if published.problems else []
         return ["--model", str(own / MODEL), "--dataset", str(published.dataset(data)), *problems]
 
     def options(self, data: Path, results: Path) -> list[str]:
@@ -207,3 +210,15 @@ def make_runs(
         for process in under_way.values():
             process.wait()
     return failures
+
+
+def inputs_of(id_: str, folder: Path) -> Inputs:
+    """What a session of the proof is made of."""
+    run = ProofRun("v6.1", id_, "Offline")
+    words = run.options(folder, folder / "results")
+    options = {
+        words[i].removeprefix("--").replace("-", "_"): words[i + 1] for i in range(len(words) - 1)
+    }
+    names = ("benchmark", "profile", "model", "dataset", "code_problems")
+    settings = resolve_settings({name: options[name] for name in names if name in options}, {})
+    return Inputs(settings, [BENCHMARKS[id_]])

@@ -34,7 +34,6 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS, judged_in_trees
 from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE, Benchmark, limit_name
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
-from mlperf_suite.features.code_grading.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
 from mlperf_suite.rules.accuracy_rules import gate_name
 
@@ -227,7 +226,7 @@ def _in_accuracy_txt(line: str) -> Change:
 
 
 _FURTHER: dict[str, dict[str, Tampering]] = {
-    GPT_OSS_120B.id: {
+    "gpt-oss-120b": {
         "'tokens_per_sample': 11000.0 in accuracy.txt (Offline)": seen_by(
             _in_accuracy_txt("'tokens_per_sample': 11000.0")
         ),

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from evidence.verdicts import CHECKER
-from meta_tests.tampering.power import facts_of
+from meta_tests.features.submission_check.power_damages import facts_of
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.features.submission_check.power_measurement import power_figures
 from mlperf_suite.rules import judge

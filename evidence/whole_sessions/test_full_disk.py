@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.official_client_stand_in import write_client
-from meta_tests.servers.options import StandIn
-from meta_tests.servers.stand_in_server import stand_in_server
+from meta_tests.features.endpoints.official_client_stand_in import write_client
+from meta_tests.features.servers.stand_in_options import StandIn
+from meta_tests.features.servers.stand_in_server import stand_in_server
 from meta_tests.suite_runs import PYTEST, ROOT, run_suite
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.results.run_folder import RESERVED_FILE, read_summary
@@ -95,7 +95,8 @@ def test_a_curve_that_fills_the_disk_goes_on_with_the_next_start(
     with stand_in_server(server) as running:
         curve = (
             *("--series=endpoints", f"--endpoint={running.url}", "--client=inference-endpoint"),
-            *("-p", "meta_tests.official_client_plugin", "-p", "no:cacheprovider"),
+            *("-p", "meta_tests.features.endpoints.official_client_plugin"),
+            *("-p", "no:cacheprovider"),
         )
         results = ("--results-dir", str(tmp_path / "disk" / "results"))
         result = own_disk(tmp_path, 1200, *PYTEST, *curve, *results)

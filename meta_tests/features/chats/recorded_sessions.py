@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from meta_tests.features.servers.chat_stand_in import Events, call_piece, last
+
 TOOLS = [{"type": "function", "function": {"name": "bash", "parameters": {}}}]
 
 
@@ -29,3 +31,8 @@ def written(path: Path, lines: list[dict[str, Any]]) -> Path:
 
 MODELS = json.dumps({"data": [{"id": "m", "owned_by": "vllm"}]})
 """What a server of the model m says of itself."""
+
+
+def says_ls(body: dict[str, Any]) -> Events:
+    """A model that starts `ls` at each turn."""
+    return [call_piece(0, '{"comm', "bash"), call_piece(0, 'and": "ls"}'), *last("tool_calls")]

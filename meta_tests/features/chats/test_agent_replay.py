@@ -1,24 +1,13 @@
 """Recorded sessions asked again: the history that is sent, missing turns, figures and the score."""
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pytest import CaptureFixture
 
-from meta_tests.features.chats.recorded_sessions import MODELS, TOOLS, rows, written
-from meta_tests.reports.outputs import page_rows
-from meta_tests.servers.chat_stand_in import (
-    Events,
-    call_piece,
-    chat_server,
-    chat_stand_in,
-    delta,
-    last,
-)
-from mlperf_suite.__main__ import main
+from meta_tests.features.chats.recorded_sessions import TOOLS, rows, says_ls, written
+from meta_tests.features.servers.chat_stand_in import Events, chat_stand_in, delta
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.features.chats.agent_replay import (
     TurnFigures,
@@ -28,7 +17,6 @@ from mlperf_suite.features.chats.agent_replay import (
 )
 from mlperf_suite.features.chats.agent_sessions import read_sessions
 from mlperf_suite.features.chats.chat_client import ChatClient
-from mlperf_suite.features.replay.recorded_sessions import replay_lines
 from mlperf_suite.features.servers.config import parse_endpoint
 
 
@@ -42,10 +30,6 @@ def replayed(
             return turns, server.bodies
 
     return asyncio.run(run())
-
-
-def says_ls(body: dict[str, Any]) -> Events:
-    return [call_piece(0, '{"comm', "bash"), call_piece(0, 'and": "ls"}'), *last("tool_calls")]
 
 
 def test_the_history_has_the_recorded_answers(tmp_path: Path) -> None:
@@ -68,7 +52,6 @@ def test_the_score_is_the_mean_of_turns_that_can_be_scored(tmp_path: Path) -> No
     assert [turn.score for turn in turns] == [1.0, 0.5, None, 0.0]
     summary = replay_summary(turns)
     assert (summary["score"], summary["scored"], summary["missing"]) == (0.5, 3, 0)
-    assert "inline score: 0.5000 of 3 turns" in "\n".join(replay_lines(summary))
 
 
 def test_a_turn_without_an_answer_ends_its_conversation_alone(tmp_path: Path) -> None:
@@ -100,40 +83,6 @@ def test_delays_of_tools_are_kept_or_dropped(tmp_path: Path, monkeypatch: Any) -
         assert (0.05 in waits) is delays
 
 
-def commanded(file: Path, url: str, *more: str) -> int:
-    return main(["replay", str(file), "--endpoint", url, "--model", "m", *more])
-
-
-def test_the_command_writes_a_page(tmp_path: Path, capsys: CaptureFixture[str]) -> None:
-    name = "</script><b>"
-    file = written(tmp_path, rows("a", ["ls", "ls"]) + rows(name, ["ls"]))
-    out = tmp_path / "replay.json"
-
-    def answer(body: dict[str, Any]) -> Events:
-        return says_ls(body) if len(body["messages"]) > 2 or len(bodies) < 3 else [delta()]
-
-    with chat_server(answer, {"/v1/models": lambda: MODELS}) as server:
-        bodies = server.bodies
-        assert commanded(file, server.url, "--out", str(out)) == 1
-    summary = json.loads(out.read_text())
-    assert (summary["turns"], summary["missing"], summary["salted"]) == (3, 1, True)
-    page = out.with_suffix(".html").read_text()
-    assert page.count("<svg") == 4 and "<b>" not in page
-    assert ["up to 2,048", "2"] in [row[:2] for row in page_rows(page)]
-    assert "Missing: 1 turn" in page and "KV reuse: not judged" in page
-    assert "<h2>Reproduce it</h2>" in page
-    assert "KV reuse: not judged" in capsys.readouterr().out
-
-
-def test_a_server_that_is_gone_is_named(tmp_path: Path, capsys: CaptureFixture[str]) -> None:
-    file, out = written(tmp_path, rows("a", ["ls", "ls"])), tmp_path / "replay.json"
-    assert commanded(file, "http://127.0.0.1:9", "--out", str(out)) == 2
-    assert "refused the connection" in capsys.readouterr().err
-    assert not out.exists()
-    assert commanded(file, "http://127.0.0.1:9", "--turn-timeout", "0") == 2
-    assert commanded(file, "http://127.0.0.1:9", "--limit", "0") == 2
-
-
 def cached(count: int) -> Events:
     usage: dict[str, Any] = {"prompt_tokens": 100, "completion_tokens": 3}
     usage |= {"prompt_tokens_details": {"cached_tokens": count}}
@@ -153,21 +102,6 @@ def test_reuse_across_conversations_is_told_apart(tmp_path: Path) -> None:
         assert said in cache_reuse(turns).words()
         salts = [body["cache_salt"] for body in bodies]
         assert salts[0] == salts[1] != salts[2] == salts[3] and len(salts[0]) == 16
-
-
-def test_a_server_that_only_counts_hits_is_asked_after_each_turn(tmp_path: Path) -> None:
-    file, out = written(tmp_path, rows("a", ["ls", "ls"])), tmp_path / "replay.json"
-
-    def metrics() -> str:
-        hits = {1: 5, 2: 5, 3: 69}[len(server.bodies)]
-        return f"vllm:prefix_cache_hits_total 5{hits}\nvllm:num_requests_running 1\n"
-
-    pages = {"/v1/models": lambda: MODELS, "/metrics": metrics}
-    with chat_server(says_ls, pages) as server:
-        assert commanded(file, server.url, "--out", str(out)) == 0
-    summary = json.loads(out.read_text())
-    assert [turn["cached_tokens"] for turn in summary["per_turn"]] == [0, 569 - 55]
-    assert summary["cache_reuse"] == {"prompt": 14, "within": 514, "across": 0}
 
 
 def test_figures_are_grouped_by_turn_and_context() -> None:

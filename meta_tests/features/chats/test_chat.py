@@ -4,14 +4,25 @@ import asyncio
 import base64
 import itertools
 import json
+from collections.abc import Sequence
 from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
 
-from meta_tests.servers.chat_stand_in import Events, call_piece, chat_stand_in, delta, last, same
+from meta_tests.features.servers.chat_stand_in import (
+    Events,
+    call_piece,
+    chat_stand_in,
+    delta,
+    last,
+    same,
+)
+from meta_tests.features.servers.scripted_server import Server, scripted
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.errors import SuiteError
+from mlperf_suite.features.chats.agent_replay import answered_turn, replay_summary
+from mlperf_suite.features.chats.agent_sessions import RecordedTurn
 from mlperf_suite.features.chats.chat import ChatLimits, ChatRequest
 from mlperf_suite.features.chats.chat_client import ChatClient, ChatTurn, _PendingTurn
 from mlperf_suite.features.servers.config import parse_endpoint
@@ -111,3 +122,32 @@ def test_turns_share_a_connection_and_a_server_that_is_gone_is_named() -> None:
         assert "refused the connection" in (await gone.ask(ChatRequest(MESSAGES, SAMPLING))).failure
 
     asyncio.run(ask())
+
+
+def last_turn(script: Sequence[str], count: int) -> tuple[ChatTurn, Server]:
+    """The last of so many turns, one after another."""
+
+    async def ask() -> tuple[ChatTurn, Server]:
+        async with scripted(script) as (server, port):
+            client = ChatClient(parse_endpoint(f"http://127.0.0.1:{port}"), "m", connections=1)
+            request = ChatRequest(MESSAGES, Generation(1))
+            for _ in range(count):
+                turn = await client.ask(request)
+            return turn, server
+
+    return asyncio.run(ask())
+
+
+def test_a_turn_on_a_kept_connection_that_was_closed_is_sent_once_more() -> None:
+    turn, server = last_turn(["answer", "close", "answer"], 2)
+    assert (turn.failure, turn.answer.content, turn.resent) == ("", "a", True)
+    assert [connection for connection, _ in server.seen] == [1, 1, 2]
+    assert turn.sent <= server.seen[1][1]
+    # And a replay counts it.
+    recorded = RecordedTurn(1, (), {"role": "assistant", "content": "a"}, 0.0)
+    figures = [answered_turn("a", n, recorded, turn) for n in (1, 2)]
+    assert replay_summary(figures)["resent"] == 2
+    for script in (["answer", "close", "close"], ["answer", "begin"]):
+        turn, server = last_turn(script, 2)
+        assert turn.failure.startswith("closed the connection")
+        assert len(server.seen) == len(script)

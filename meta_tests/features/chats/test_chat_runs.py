@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from meta_tests.servers.chat_stand_in import Events, call_piece, chat_server, delta, last
+from meta_tests.features.servers.chat_stand_in import Events, call_piece, chat_server, delta, last
 from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.errors import RunError, UsageError

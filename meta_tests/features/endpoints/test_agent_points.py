@@ -9,7 +9,7 @@ import pytest
 from pytest import MonkeyPatch
 
 from meta_tests.features.chats.recorded_sessions import MODELS, rows, written
-from meta_tests.servers.chat_stand_in import Events, chat_server, delta, last
+from meta_tests.features.servers.chat_stand_in import Events, chat_server, delta, last
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.features.chats.agent_sessions import read_sessions
@@ -29,8 +29,8 @@ from mlperf_suite.features.endpoints.curve.curve_figures import (
     CurvePoint,
 )
 from mlperf_suite.features.endpoints.curve.curve_kind import CurveKey
-from mlperf_suite.features.replay.recorded_sessions import asked_server
-from mlperf_suite.features.servers.config import parse_endpoint
+from mlperf_suite.features.servers.config import EndpointConfig, parse_endpoint
+from mlperf_suite.features.servers.server_facts import find_server_facts
 from mlperf_suite.results import typed_json
 from mlperf_suite.results.run_folder import read_object
 from mlperf_suite.scorers.scorer import Answer
@@ -136,7 +136,8 @@ class StandInChat(ChatEndpoint):
     url = ""
 
     def __init__(self, settings: dict[str, object], dies_in: str | None) -> None:
-        super().__init__(*asked_server(self.url, "m"))
+        config = EndpointConfig((parse_endpoint(self.url),), "m", None, 0, chat=True)
+        super().__init__(config, find_server_facts(config, config.targets[0]))
 
 
 @pytest.fixture

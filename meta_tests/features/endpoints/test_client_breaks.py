@@ -11,14 +11,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from meta_tests.made_official_client import (
-    client_events,
-    client_run,
-    client_summary,
-    write_client_submission,
-)
-from meta_tests.made_runs import write_submission
-from meta_tests.tampering.client_breaks import (
+from meta_tests.features.endpoints.client_breaks import (
     ACCURACY,
     CONFIG,
     EVENTS,
@@ -29,6 +22,13 @@ from meta_tests.tampering.client_breaks import (
     WITH_EVENTS,
     Break,
 )
+from meta_tests.features.endpoints.made_official_client import (
+    client_events,
+    client_run,
+    client_summary,
+    write_client_submission,
+)
+from meta_tests.made_runs import write_submission
 from meta_tests.tampering.member_changes import GONE, change_file, kept
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS

@@ -9,14 +9,13 @@ import sys
 import time
 from collections.abc import Callable
 from errno import ENOSPC
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from meta_tests.official_client_stand_in import JOB, write_client
+from meta_tests.features.endpoints.official_client_stand_in import JOB, write_client
 from meta_tests.suite_runs import ROOT, still_running
 from mlperf_suite.datasets.media import MediaPrompt
 from mlperf_suite.errors import UsageError
@@ -33,8 +32,7 @@ from mlperf_suite.features.endpoints.official_client.installation import (
     KNOWN_COMMIT,
     find_official_client,
 )
-from mlperf_suite.features.multimodal.product_prompts import ProductPrompt
-from mlperf_suite.features.multimodal.qwen3_vl import load_products
+from mlperf_suite.features.servers.picture_messages import trial_prompt
 
 
 def processes_of(folder: Path) -> list[psutil.Process]:
@@ -119,7 +117,7 @@ _CALLER = """
 import signal
 import sys
 from pathlib import Path
-from meta_tests.official_client_stand_in import JOB
+from meta_tests.features.endpoints.official_client_stand_in import JOB
 from mlperf_suite.features.endpoints.official_client import client_process
 from mlperf_suite.features.endpoints.official_client.installation import find_official_client
 client_process._END_S = 300.0
@@ -179,16 +177,13 @@ def test_progress_and_last_words_are_read_of_what_was_printed() -> None:
 
 
 def test_a_prompt_with_a_picture_is_written_as_its_messages() -> None:
-    (sample,) = load_products("embedded").items[:1]
-    prompt = ProductPrompt("v6.1")
-    assert sample.media is not None
-    messages = partial(prompt._messages, sample)
-    data = OfficialClientData(
-        prompts=[MediaPrompt([1, 2], sample.media, messages)], references=["a"]
-    )
-    (line,) = data.lines()
+    trial = trial_prompt()
+    assert trial.messages is not None
+    messages = [{"role": "system", "content": "Help."}, *trial.messages()]
+    prompt = MediaPrompt(trial, trial.media, lambda: messages)
+    (line,) = OfficialClientData(prompts=[prompt], references=["a"]).lines()
     row = json.loads(line)
     assert set(row) == {"system", "prompt", "reference"}
     text, picture = row["prompt"]
     assert (text["type"], picture["type"]) == ("text", "image_url")
-    assert row["system"] == messages()[0]["content"]
+    assert row["system"] == "Help."

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from meta_tests.official_client_stand_in import write_client
-from meta_tests.servers.options import StandIn
-from meta_tests.servers.stand_in_server import RunningStandIn, stand_in_server
+from meta_tests.features.endpoints.official_client_stand_in import write_client
+from meta_tests.features.servers.stand_in_options import StandIn
+from meta_tests.features.servers.stand_in_server import RunningStandIn, stand_in_server
 from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.rounds import ROUNDS
@@ -28,7 +28,7 @@ from mlperf_suite.results.schema import Config, Meta, Summary
 from mlperf_suite.settings import check_options_of_features, resolve_settings
 
 CLIENT = "--client=inference-endpoint"
-PLUGIN = ("-p", "meta_tests.official_client_plugin")
+PLUGIN = ("-p", "meta_tests.features.endpoints.official_client_plugin")
 SERVER = ("-m", "server and datacenter", "--server-target-qps=1.75")
 SERIES = ("--series=endpoints",)
 

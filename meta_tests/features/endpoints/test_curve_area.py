@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from meta_tests.curves import made_curve
+from meta_tests.features.endpoints.curves import made_curve
 from mlperf_suite.features.endpoints.curve.curve_area import (
     CurvePair,
     StepCurve,

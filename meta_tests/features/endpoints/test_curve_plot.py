@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from meta_tests.curves import made_curve
+from meta_tests.features.endpoints.curves import made_curve
 from mlperf_suite.features.endpoints.curve.curve_figures import NO_ENDPOINTS_RESULT, CurveFigures
 from mlperf_suite.features.endpoints.curve.curve_report import curve_plots
 

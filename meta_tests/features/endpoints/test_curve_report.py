@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.curves import made_curve
+from meta_tests.features.endpoints.curves import made_curve
 from meta_tests.reports.outputs import HOSTILE, markdown_rows, reports_of
 from mlperf_suite.features.endpoints.curve.curve_figures import (
     NO_ENDPOINTS_RESULT,

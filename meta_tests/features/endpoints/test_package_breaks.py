@@ -9,8 +9,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from meta_tests.made_package import as_agentic, write_package
-from meta_tests.tampering.package_breaks import BREAKS, CURVE, PackageBreak
+from meta_tests.features.endpoints.made_package import as_agentic, write_package
+from meta_tests.features.endpoints.package_breaks import BREAKS, CURVE, PackageBreak
 from mlperf_suite.features.endpoints.judging.packages import judge_package
 from mlperf_suite.features.endpoints.official_client_results.series import (
     AGENTIC_MODELS,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from msgspec import convert, structs
 
-from meta_tests.made_official_client import client_series
+from meta_tests.features.endpoints.made_official_client import client_series
 from mlperf_suite.features.endpoints.official_client_results.result_files import Distribution
 from mlperf_suite.features.endpoints.official_client_results.series import (
     SEED_SETS,

@@ -12,7 +12,7 @@ import pytest
 from pytest import MonkeyPatch
 
 from meta_tests.stand_in import Delays, StandInEngine
-from mlperf_suite.energy import NVML_LABEL, Counter, Meters, UnmeteredDevice
+from mlperf_suite.energy import NVML_LABEL, Counter, Meters, Recording, UnmeteredDevice
 from mlperf_suite.engines.protocol import Engine, EngineDescription, Request
 from mlperf_suite.features.energy import session as energy
 from mlperf_suite.features.energy.energy_figures import (
@@ -213,6 +213,10 @@ def test_meters_that_are_none(metered: Metered, tmp_path: Path, monkeypatch: Mon
         patch.setattr("mlperf_suite.energy.MeterReader.start", no_thread)
         figures = metered(lambda *_: Meters((counter(),)))
     assert figures is not None and "can't start new thread" in figures.kinds[0].why
+    # After idle power was read.
+    late = SimpleNamespace(start=iter([None]).__next__, stop=lambda: Recording(()))
+    figures = metered(lambda *_: Meters((counter(),), reader=lambda: late))
+    assert figures is not None and figures.kinds[0].why == "its reader did not start"
     absent = Meters(absent=(UnmeteredDevice("CPU", "label", "no RAPL"),))
     figures = metered(lambda *_: absent)
     assert figures is not None and figures.kinds[0].why == "no RAPL"

@@ -41,9 +41,13 @@ from mlperf_suite.features.mmlu.mmlu_questions import (
     SUBJECTS,
     load_mmlu,
 )
+from mlperf_suite.features.mmlu.report import mmlu_sections
 from mlperf_suite.loadgen.load_plan import RunKey
+from mlperf_suite.reports.markdown import markdown_text
+from mlperf_suite.reports.run_report import remote_note
 from mlperf_suite.reports.writing import write_reports
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_summary, run_folders
+from mlperf_suite.results.schema import Config, EngineFacts, Meta, Summary
 from mlperf_suite.session.run_kind import kind_of
 
 ARGUMENTS = ("-m", "mmlu", "-p", "meta_tests.scoring_plugin")
@@ -325,3 +329,11 @@ def test_the_report_of_little_contains_no_file_of_elsewhere(tmp_path: Path, kind
     (folder / SUMMARY_JSON).write_text(json.dumps(content))
     write_reports(folder)
     assert "data:image/png" not in (folder / "report.html").read_text()
+
+
+def test_the_report_says_whose_hardware_is_described(tmp_path: Path) -> None:
+    summary = Summary(meta=Meta(benchmark="mmlu", model="m", status="complete"))
+    for engine in ({"endpoints": ["http://one:8000"]}, {}):
+        config = Config(engine=EngineFacts(settings=engine))
+        text = markdown_text(mmlu_sections(summary, tmp_path, config))
+        assert (remote_note("summary.json and config.json") in text) is bool(engine)

@@ -16,6 +16,7 @@ from mlperf_suite.errors import DatasetError, UsageError
 from mlperf_suite.features.multimodal.product_prompts import (
     ProductPrompt,
     Version,
+    picture_tokens,
     schema_of,
     texts_of,
 )
@@ -146,3 +147,9 @@ def test_a_prompt_carries_its_samples_picture(version: Version) -> None:
         ProductPrompt(version).encode(samples, tokenizer)
     with pytest.raises(DatasetError, match="sample 0 has no picture"):
         ProductPrompt(version).check([Sample("{}", "Toys")])
+
+
+def test_tokens_of_a_picture() -> None:
+    """As smart_resize of transformers 5 says (factor 32)."""
+    sizes = {(32, 32): 64, (2095, 13): 102, (640, 480): 300, (333, 777): 240, (5000, 4000): 16_302}
+    assert {size: picture_tokens(*size) for size in sizes} == sizes

@@ -22,7 +22,6 @@ from meta_tests.session.scripted_session import (
 from meta_tests.session.timing.kept_offline_run import keep_offline_run
 from mlperf_suite import ranges
 from mlperf_suite.errors import EngineError, UsageError
-from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.features.profiling.trace import PROFILE, Operation
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.load_plan import RunKey
@@ -209,9 +208,9 @@ def test_a_failed_check_leaves_no_ranges(make: Make, nsys: Path, monkeypatch: Mo
         raise UsageError("no such thing")
 
     with monkeypatch.context() as patch:
-        patch.setattr("mlperf_suite.features.mmlu.kind.MmluKind.check", fails)
+        patch.setattr("mlperf_suite.session.loadgen_kind.LoadGenRuns.check", fails)
         with pytest.raises(UsageError, match="no such thing"):
-            make(PERFORMANCE, MMLU, kind=ProfilingEngine, profile_run="cuda")
+            make(PERFORMANCE, kind=ProfilingEngine, profile_run="cuda")
     assert not ranges.are_on()
     monkeypatch.setenv("PATH", "")
     with pytest.raises(UsageError, match="--profile-run cuda: Nsight Systems"):

@@ -9,10 +9,10 @@ import pytest
 from pytest import CaptureFixture
 
 from meta_tests.features.replay.made_traces import ROW, exported, span, written
+from meta_tests.features.servers.stand_in_options import StandIn
+from meta_tests.features.servers.stand_in_server import stand_in_server
 from meta_tests.made_runs import stream_figures
 from meta_tests.reports.outputs import page_rows
-from meta_tests.servers.options import StandIn
-from meta_tests.servers.stand_in_server import stand_in_server
 from mlperf_suite.__main__ import main
 from mlperf_suite.engines.protocol import (
     FIRST_TOKEN,

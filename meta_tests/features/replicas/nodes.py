@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -11,20 +10,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from meta_tests.servers.replica_stand_in import answering, echo
+from meta_tests.features.replicas.replica_stand_in import answering, echo
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.energy import Meters
+from mlperf_suite.energy import Meters, Series
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import EngineDiedError, EngineError
-from mlperf_suite.features.energy.energy_figures import EnergyFigures
-from mlperf_suite.features.energy.session import Energy
 from mlperf_suite.features.replicas.engine import ReplicaEngine
 from mlperf_suite.features.replicas.loading import ReplicasConfig
-from mlperf_suite.loadgen.logs import read_logs
-from mlperf_suite.loadgen.runner import LoadRun
-from mlperf_suite.session.progress_display import ProgressDisplay
-from mlperf_suite.settings import resolve_settings
 from scripts.local_nodes import LocalNodes, local_nodes
 
 Load = Callable[..., ReplicaEngine]
@@ -106,27 +99,13 @@ def load(nodes: LocalNodes) -> Iterator[Load]:
         engine.close()
 
 
-# What replicas meter
-
-
-def energy_of(folder: Path, find: Callable[[], Meters]) -> EnergyFigures:
-    """The energy of a block that takes a moment."""
-    energy = Energy(resolve_settings({}, {}), ProgressDisplay(), lambda *_: find())
-    energy.loaded(None)  # type: ignore[arg-type]
-    with energy.read():
-        began = time.monotonic()
-        time.sleep(0.01)
-        ended = time.monotonic()
-    run = LoadRun(read_logs(Path("nowhere")), 1.0, 4, 12, None, (began, ended))
-    figures = energy.run_energy(run, folder)
-    energy.close()
-    assert figures is not None
-    return figures
-
-
-def watts(figures: EnergyFigures) -> dict[str, float | None]:
-    return {kind.kind: kind.mean_watts for kind in figures.kinds}
-
-
 def labels(meters: Meters) -> set[str]:
     return {c.label for c in meters.counters} | {a.label for a in meters.absent}
+
+
+def reading(meters: Meters) -> tuple[Series, ...]:
+    """What the reader of replicas' meters reads at once."""
+    assert meters.reader is not None
+    reader = meters.reader()
+    reader.start()
+    return reader.stop().series

@@ -1,20 +1,19 @@
 """The energy of replicas is read on their nodes, each device's once."""
 
+import time
 from array import array
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-from pytest import MonkeyPatch
 
-from meta_tests.fake_nvml import gpu, install
-from meta_tests.features.replicas.nodes import energy_of, labels, watts
-from meta_tests.servers.replica_stand_in import CPU_WATTS, GPU_WATTS, simulated_meters
-from mlperf_suite.energy import GPU, NVML_LABEL, RAPL_LABEL, Meters, Recording, UnmeteredDevice
+from meta_tests.features.replicas.nodes import reading
+from meta_tests.features.replicas.replica_stand_in import CPU_WATTS, GPU_WATTS, simulated_meters
+from mlperf_suite.energy import GPU, NVML_LABEL, Meters, Recording, UnmeteredDevice
 from mlperf_suite.errors import EngineError
-from mlperf_suite.features.replicas.nodes import Metered, OwnMeters, meters_of, own_meters
+from mlperf_suite.features.replicas.nodes import Metered, OwnMeters, meters_of
 from mlperf_suite.features.replicas.placement import Node, ReplicaSlot
 
 AHEAD_S = 5000.0
@@ -28,14 +27,12 @@ class Nodes:
     def __init__(self, *meters: Meters, machines: Sequence[str] = ("a", "b")) -> None:
         self.own = list(map(OwnMeters, meters))
         self.machines = machines
-        self.calls: list[str] = []
 
     def metered(self) -> list[Metered]:
         pairs = zip(self.own, self.machines, strict=True)
         return [replace(own.metered(), machine=machine) for own, machine in pairs]
 
     def ask(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> list[Any]:
-        self.calls.append(method)
         if method == "start_meters":
             for n, (numbers,) in arguments.items():
                 self.own[n].start(numbers)
@@ -58,65 +55,43 @@ class Nodes:
     ("uuids", "machines", "gpus", "cpus"),
     [("xx", "aa", 1, 1), ("xy", "ab", 2, 2), ("xx", "ab", 1, 2)],
 )
-def test_no_device_is_counted_twice(
-    tmp_path: Path, uuids: str, machines: str, gpus: int, cpus: int
-) -> None:
+def test_no_device_is_counted_twice(uuids: str, machines: str, gpus: int, cpus: int) -> None:
+    began_s = time.monotonic()
     nodes = Nodes(*(simulated_meters(1, uuid) for uuid in uuids), machines=machines)
-    assert watts(energy_of(tmp_path, nodes.meters)) == {
-        "GPU": pytest.approx(gpus * GPU_WATTS, rel=1e-2),
-        "CPU": pytest.approx(cpus * CPU_WATTS, rel=1e-2),
-    }
+    rows = reading(nodes.meters())
+    kinds = Counter((row.counter.kind, *set(row.values)) for row in rows)
+    assert kinds == {("GPU", GPU_WATTS): gpus, ("CPU", CPU_WATTS): cpus}
+    # In times of this process's clock.
+    assert all(began_s - 1 < at < time.monotonic() + 1 for row in rows for at in row.times_s)
 
 
-def test_a_node_that_cannot_meter_a_kind_leaves_it_unmeasured(tmp_path: Path) -> None:
+def test_a_node_that_cannot_meter_a_kind_leaves_it_unmeasured() -> None:
     def lost() -> float:
         raise OSError("GPU is lost")
 
     whole, second = simulated_meters(1, "x"), simulated_meters(1, "y")
     gpu_counter, cpu = second.counters
-    without = Meters((cpu,), (UnmeteredDevice(GPU, NVML_LABEL, "no driver"),))
+    missing = UnmeteredDevice(GPU, NVML_LABEL, "no driver")
+    without = Nodes(whole, Meters((cpu,), (missing,))).meters()
+    assert without.absent == (replace(missing, why="node node-1 (10.0.0.1): no driver"),)
+    assert {counter.kind for counter in without.counters} == {"CPU"}
     broken = replace(second, counters=(replace(gpu_counter, read=lost), cpu))
-    for meters, why in (
-        (without, "node node-1 (10.0.0.1): no driver"),
-        (broken, "node-1 GPU 0 H100: it was never read: OSError: GPU is lost"),
-    ):
-        figures = energy_of(tmp_path, Nodes(whole, meters).meters)
-        assert watts(figures) == {"GPU": None, "CPU": pytest.approx(2 * CPU_WATTS, rel=1e-2)}
-        assert figures.kinds[0].why == why
+    unread = [row for row in reading(Nodes(whole, broken).meters()) if not row.values]
+    assert [(row.counter.name, row.failure) for row in unread] == [
+        ("node-1 GPU 0 H100", "OSError: GPU is lost")
+    ]
 
 
-@pytest.mark.parametrize(
-    ("silent", "error", "why"),
-    [
-        ("start_meters", EngineError("replica 1: silent"), "its reader did not start"),
-        ("stop_meters", EngineError("replica 1: silent"), "replica 1: silent"),
-        ("stop_meters", RuntimeError("Ray: silent"), "Ray: silent"),
-    ],
-)
-def test_a_replica_that_does_not_answer_is_the_reason(
-    tmp_path: Path, silent: str, error: Exception, why: str
-) -> None:
+@pytest.mark.parametrize("error", [EngineError("replica 1: silent"), RuntimeError("Ray: silent")])
+def test_a_replica_that_does_not_answer_is_the_reason(error: Exception) -> None:
     nodes = Nodes(simulated_meters(1, "x"), simulated_meters(1, "y"))
     answer = nodes.ask
 
     def ask(method: str, arguments: Mapping[int, tuple[Any, ...]]) -> list[Any]:
-        if method == silent:
+        if method == "stop_meters":
             raise error
         return answer(method, arguments)
 
     nodes.ask = ask  # type: ignore[method-assign]
-    figures = energy_of(tmp_path, nodes.meters)
-    assert figures.measured == ()
-    assert why in figures.kinds[0].why
+    assert {row.failure for row in reading(nodes.meters())} == {str(error)}
     answer("stop_meters", {0: (), 1: ()})
-
-
-def test_a_replica_has_the_gpus_that_ray_gave_it(monkeypatch: MonkeyPatch) -> None:
-    install(monkeypatch, *map(gpu, range(4)))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,1")
-    gpus = [c for c in own_meters(2).counters if c.kind == GPU]
-    assert [counter.uuid for counter in gpus] == ["GPU-3", "GPU-1"]
-    # One of them is not on this machine.
-    assert [a.kind for a in own_meters(3).absent][:1] == [GPU]
-    # Without GPUs, those of the machine are not the replica's.
-    assert labels(own_meters(0)) == {RAPL_LABEL}

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from meta_tests.servers.options import StandIn
-from meta_tests.servers.stand_in_server import engine_on, stand_in_server
+from meta_tests.features.servers.stand_in_options import StandIn
+from meta_tests.features.servers.stand_in_server import engine_on, stand_in_server
 from mlperf_suite.engines.protocol import Likelihood, Score, ScoreRequest, ScoringEngine
 from mlperf_suite.errors import EngineDiedError, EngineError
 from mlperf_suite.features.servers.completion_scores import (

@@ -18,9 +18,9 @@ import psutil
 import pytest
 
 from meta_tests.engines.recording import RecordingListener
-from meta_tests.servers.options import StandIn
-from meta_tests.servers.shared_stand_ins import shared_stand_ins
-from meta_tests.servers.stand_in_server import (
+from meta_tests.features.servers.shared_stand_ins import shared_stand_ins
+from meta_tests.features.servers.stand_in_options import StandIn
+from meta_tests.features.servers.stand_in_server import (
     RunningStandIn,
     engine_on,
     make_certificate,

@@ -1,17 +1,15 @@
 """A server may close a connection that it kept, just as the next request is sent on it."""
 
 import asyncio
-import time
 from array import array
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 from unittest.mock import Mock, patch
 
 import pytest
 
+from meta_tests.features.servers.scripted_server import Server, scripted
 from meta_tests.features.servers.wire import Wire
-from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.messages import (
     Failure,
     Sampling,
@@ -19,75 +17,12 @@ from mlperf_suite.engines.messages import (
     ServerAnswer,
     WorkerConfig,
 )
-from mlperf_suite.features.chats.agent_replay import answered_turn, replay_summary
-from mlperf_suite.features.chats.agent_sessions import RecordedTurn
-from mlperf_suite.features.chats.chat import ChatRequest
-from mlperf_suite.features.chats.chat_client import ChatClient, ChatTurn
 from mlperf_suite.features.servers.adapters import ADAPTERS
-from mlperf_suite.features.servers.config import parse_endpoint
 from mlperf_suite.features.servers.connection import Connection, Pool
 from mlperf_suite.features.servers.http_requests import GenerationRequest, HttpWorkerState
 
 GUARD_S = 120.0
-PIECE = b'{"model": "m", "choices": [{"token_ids": [5], "text": "a", "finish_reason": "stop"}]}'
-CHAT_EVENT = b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}\n\n'
-CHUNKED = (
-    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-)
-HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n"
 LOST = "closed the connection without an answer"
-
-
-class Server:
-    """Answers the requests in the order in which they come as `script` says of each: "answer",
-    "refuse" (status 503), "close" (without a byte), "begin" (closed after the first bytes), "hold"
-    (answered once `let_go` is set), "linger" (a stream whose body goes on after its end)."""
-
-    def __init__(self, script: Sequence[str]) -> None:
-        self.script = script
-        self.seen: list[tuple[int, float]] = []
-        """Of each request, the number of its connection and when it was there."""
-        self.let_go = asyncio.Event()
-        self._connections = 0
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._connections += 1
-        number = self._connections
-        try:
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                length = int(head.lower().partition(b"content-length: ")[2].split()[0])
-                await reader.readexactly(length)
-                self.seen.append((number, time.monotonic()))
-                action = self.script[len(self.seen) - 1]
-                if action == "close":
-                    return
-                if action == "begin":
-                    writer.write(b"HTTP/1.1")
-                    return
-                if action == "hold":
-                    await self.let_go.wait()
-                if action == "linger":
-                    stream = b"data: %b\n\ndata: [DONE]\n\n" % PIECE
-                    writer.write(CHUNKED + b"%x\r\n%b\r\n" % (len(stream), stream))
-                elif action == "refuse":
-                    writer.write(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n")
-                elif b"/chat/" in head:
-                    writer.write(HEAD % (b"text/event-stream", len(CHAT_EVENT)) + CHAT_EVENT)
-                else:
-                    writer.write(HEAD % (b"application/json", len(PIECE)) + PIECE)
-        except asyncio.IncompleteReadError:
-            pass
-        finally:
-            writer.close()
-
-
-@asynccontextmanager
-async def scripted(script: Sequence[str]) -> AsyncIterator[tuple[Server, int]]:
-    """The server and its port."""
-    server = Server(script)
-    async with await asyncio.start_server(server.serve, "127.0.0.1", 0) as listening:
-        yield server, listening.sockets[0].getsockname()[1]
 
 
 class Requests:
@@ -242,32 +177,3 @@ def test_who_is_given_which_connection() -> None:
         assert old._closed and not young._closed
 
     asyncio.run(give())
-
-
-def chat(script: Sequence[str], count: int) -> tuple[ChatTurn, Server]:
-    """The last of so many turns, one after another."""
-
-    async def ask() -> tuple[ChatTurn, Server]:
-        async with scripted(script) as (server, port):
-            client = ChatClient(parse_endpoint(f"http://127.0.0.1:{port}"), "m", connections=1)
-            request = ChatRequest([{"role": "user", "content": "Hello"}], Generation(1))
-            for _ in range(count):
-                turn = await client.ask(request)
-            return turn, server
-
-    return asyncio.run(ask())
-
-
-def test_a_chat_turn_is_sent_once_more_as_well() -> None:
-    turn, server = chat(["answer", "close", "answer"], 2)
-    assert (turn.failure, turn.answer.content, turn.resent) == ("", "a", True)
-    assert [connection for connection, _ in server.seen] == [1, 1, 2]
-    assert turn.sent <= server.seen[1][1]
-    # And a replay counts it.
-    recorded = RecordedTurn(1, (), {"role": "assistant", "content": "a"}, 0.0)
-    figures = [answered_turn("a", n, recorded, turn) for n in (1, 2)]
-    assert replay_summary(figures)["resent"] == 2
-    for script in (["answer", "close", "close"], ["answer", "begin"]):
-        turn, server = chat(script, 2)
-        assert turn.failure.startswith("closed the connection")
-        assert len(server.seen) == len(script)

@@ -8,9 +8,7 @@ import pytest
 from meta_tests.made_runs import remote_run, stream_figures
 from meta_tests.reports.outputs import markdown_rows, page_rows, reports_of, terminal_text
 from mlperf_suite.engines.protocol import RemoteRun
-from mlperf_suite.features.mmlu.report import mmlu_sections
 from mlperf_suite.loadgen.timeline import EngineLoad
-from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.reports.run_report import remote_note
 from mlperf_suite.reports.writing import index_html, index_markdown
 from mlperf_suite.results.run_folder import read_entries, trends_of, write_json
@@ -132,11 +130,3 @@ def test_runs_of_servers_elsewhere_are_no_trend_of_the_machine_that_the_client_r
         "a cpu, ? cores",
         "http://one:8000, http://two:8000",
     }
-
-
-def test_mmlus_report_says_whose_hardware_is_described(tmp_path: Path) -> None:
-    summary = Summary(meta=Meta(benchmark="mmlu", model="m", status="complete"))
-    for engine in ({"endpoints": ["http://one:8000"]}, {}):
-        config = Config(engine=EngineFacts(settings=engine))
-        text = markdown_text(mmlu_sections(summary, tmp_path, config))
-        assert (remote_note("summary.json and config.json") in text) is bool(engine)

@@ -10,8 +10,8 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
-from meta_tests.servers.options import StandIn
-from meta_tests.servers.shared_stand_ins import engine_of
+from meta_tests.features.servers.shared_stand_ins import engine_of
+from meta_tests.features.servers.stand_in_options import StandIn
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import AnswerCollector, generate_all, requests_of
 from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, Tokens

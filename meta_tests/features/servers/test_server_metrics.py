@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from meta_tests.servers.options import StandIn
-from meta_tests.servers.shared_stand_ins import engine_of
-from meta_tests.servers.stand_in_server import engine_on, stand_in_server
+from meta_tests.features.servers.shared_stand_ins import engine_of
+from meta_tests.features.servers.stand_in_options import StandIn
+from meta_tests.features.servers.stand_in_server import engine_on, stand_in_server
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import ServerView, Steps

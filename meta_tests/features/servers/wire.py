@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any
 
-from meta_tests.servers.options import StandIn
-from meta_tests.servers.replies import CompletionRequest, reply
+from meta_tests.features.servers.replies import CompletionRequest, reply
+from meta_tests.features.servers.stand_in_options import StandIn
 from mlperf_suite.features.servers.connection import Connection
 
 

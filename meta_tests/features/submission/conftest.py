@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from meta_tests.features.endpoints.conftest import yaml_once
 from meta_tests.features.submission.result_folders import submission_words, write_system
 from mlperf_suite.__main__ import main
+
+__all__ = ["yaml_once"]
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from meta_tests.made_official_client import write_client_submission
+from meta_tests.features.endpoints.made_official_client import write_client_submission
 from meta_tests.made_runs import MadeRun, system_fields, with_a_long_one, write_run
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.audits import Mode

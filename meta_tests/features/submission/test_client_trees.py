@@ -15,7 +15,7 @@ from meta_tests.features.submission.result_folders import (
     submit,
     write_result,
 )
-from meta_tests.made_power import write_session
+from meta_tests.features.submission_check.made_power import write_session
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import judge_folder

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from meta_tests.made_curve import (
+from meta_tests.features.endpoints.made_package import client_point_config
+from meta_tests.features.submission.made_curve import (
     FACTS,
     build,
     point_of,
@@ -19,7 +20,6 @@ from meta_tests.made_curve import (
     write_replay,
     write_tokenizer,
 )
-from meta_tests.made_package import client_point_config
 from mlperf_suite.features.endpoints.curve.curve_figures import (
     NO_ENDPOINTS_RESULT,
     PART,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.made_power import LENGTH, WATTS, write_measurement
-from meta_tests.tampering.power import DAMAGES, facts_of
+from meta_tests.features.submission_check.made_power import LENGTH, WATTS, write_measurement
+from meta_tests.features.submission_check.power_damages import DAMAGES, facts_of
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.features.submission_check.power_measurement import power_figures
 from mlperf_suite.rules import judge

@@ -25,8 +25,6 @@ from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99, LLAMA2_70B_99_9
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.llama3_1_405b import LLAMA3_1_405B
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.features.log_consistency.log_figures import LATENCY, TPOT, TTFT
-from mlperf_suite.features.multimodal.whisper import WHISPER
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
 
@@ -60,16 +58,6 @@ def test_a_submission_that_obeys_all_rules_passes(tmp_path: Path, row: Any, roun
 @pytest.mark.parametrize("name", HONEST_TREES)
 def test_logs_that_loadgen_wrote_obey_every_rule(name: str, tmp_path: Path) -> None:
     assert broken_rules(unpack(name, tmp_path), round_of_tree(name)) == []
-
-
-def test_the_ends_of_a_cut_log_may_be_the_shortest_answers(tmp_path: Path) -> None:
-    """Of a system that sorts whisper's clips by their length."""
-    submission = write_submission(tmp_path, WHISPER, V6_1)
-    (log,) = submission.glob(f"results/*/*/*/accuracy/{ACCURACY}")
-    text, counts = re.subn(r'("token_count" : )\d+', r"\g<1>1", log.read_text())
-    assert counts
-    log.write_text(text)
-    assert failures_by_run(tmp_path) == {}
 
 
 @pytest.mark.parametrize(("division", "failed"), [("closed", True), ("open", False)])
@@ -134,9 +122,8 @@ def test_other_last_digits_are_the_same_run(tmp_path: Path, factor: float, copie
         file = result / "accuracy" / name
         file.write_text(file.read_text().replace(old, new))
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance", V6_0)
-    for family in (LATENCY, TTFT, TPOT):
-        for key in (*family.places, family.mean):
-            run.entries[key] = round(run.entries[key] * factor)
+    for key in [key for key in run.entries if re.match("result_.*(latency_ns|output_token)", key)]:
+        run.entries[key] = round(run.entries[key] * factor)
     write_run(result / "performance/run_1", run)
     assert len(copies_found(tmp_path)) == copies
 

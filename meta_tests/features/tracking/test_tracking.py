@@ -12,10 +12,10 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from meta_tests.features.tracking.fake_mlflow import FakeClient, client
+from meta_tests.features.tracking.fake_mlflow import FakeClient
+from meta_tests.features.tracking.kept_results import MODULE, TOKEN, kept
 from meta_tests.made_runs import MadeRun, write_run
 from meta_tests.suite_runs import ROOT, run_suite
-from mlperf_suite import secrets
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.errors import SuiteError, UsageError
@@ -24,11 +24,9 @@ from mlperf_suite.features.tracking.mlflow_tracker import MlflowTracker
 from mlperf_suite.features.tracking.options import check, target_of
 from mlperf_suite.features.tracking.plugin import send_results
 from mlperf_suite.features.tracking.tracked_baselines import tracked_baselines
-from mlperf_suite.features.tracking.tracked_result import tracked_result
+from mlperf_suite.features.tracking.tracked_result import Figures, tracked_result
 from mlperf_suite.features.tracking.trackers import NOT_INSTALLED, TrackingTarget
 from mlperf_suite.features.tracking.upload_queue import QUEUE_FOLDER, queued
-from mlperf_suite.features.tuning.space import Trial
-from mlperf_suite.features.tuning.trial_run import MeasuredTrial, Records
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.plugin import options
@@ -36,56 +34,7 @@ from mlperf_suite.plugin.baseline_gate import baselines_of
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.settings import Settings, resolve_settings
 
-__all__ = ["client"]
-
 PAGE = ROOT / "docs/tracking.md"
-TOKEN = "planted-OF-a-token"
-MODULE = "meta_tests.features.tracking.folder_tracker"
-RUN: dict[str, Any] = {
-    "performance": {
-        "valid": True,
-        "tokens_per_sec": 14501.5,
-        "ttft_ms": {"p99": 149.5},
-        "metric": {"name": "result_x", "value": 3.5, "unit": "tokens/s"},
-        "blocks": {"tokens_per_sec": [1.0, 2.0, 4.0]},
-        "repeats": [{"tokens_per_sec": 14000.0}],
-        "goodput": {"requests": 9, "within": 8},
-    },
-    "accuracy": {"scores": [{"name": "rouge1", "value": 38.5, "unit": "%", "low": 36.5}]},
-    "energy": {"kinds": [{"kind": "GPU", "label": "by NVML", "joules": 4210.5}]},
-}
-POINT = {"concurrency": 8, "outcome": "measured", "duration_s": 20.0, "output_tokens": 400}
-CURVE = {"client": "own", "points": [POINT | {"blocks": [{"tokens_per_sec": 20.0}] * 2}]}
-
-
-@pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Secrets are known only here, and no tracker of whoever runs the tests is used."""
-    monkeypatch.setattr(secrets, "_secrets", set())
-    monkeypatch.setenv("OF_A_TOKEN", TOKEN)
-    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"):
-        monkeypatch.delenv(name, raising=False)
-
-
-def kept(
-    results: Path, day: int = 1, scenario: str = "Server", curve: Any = CURVE, **meta: Any
-) -> Path:
-    """A result in its folder. `curve`: a rehearsed one is no result."""
-    folder = results / f"202611{day:02}-120000-llama3.1-8b-{scenario.lower()}"
-    folder.mkdir(parents=True)
-    started = f"2026-11-{day:02}T12:00:00+00:00"
-    about = {"benchmark": "llama3.1-8b", "scenario": scenario, "status": "complete"}
-    about |= {"started": started, "model": "embedded", "profile": "smoke", "round": "v6.1", **meta}
-    content = {"meta": about, "system": {"cpu": "a CPU"}, "run": RUN, "curve": curve}
-    write_json(folder / "summary.json", content)
-    write_json(folder / "config.json", {"settings": {"precision": "auto"}})
-    write_json(folder / "peak_qps.json", {"trials": [{"target_qps": 4.5, "valid": False}]})
-    (folder / "engine.log").write_text(f"sent with {TOKEN}\n")
-    (folder / "responses.jsonl").write_text("{}\n")
-    for name in ("samples.json", "rouge_samples.json"):
-        (folder / "Accuracy").mkdir(exist_ok=True)
-        write_json(folder / "Accuracy" / name, {"dataset_sha256": "", "scores": {}})
-    return folder
 
 
 def settings(*baselines: str, results: Path, **more: object) -> Settings:
@@ -100,7 +49,6 @@ def test_every_figure_is_sent_with_its_unit_and_place(tmp_path: Path) -> None:
     assert run.metrics["performance/tokens_per_sec"] == 14501.5
     assert run.metrics["performance/ttft_ms/p99"] == 149.5
     assert run.metrics["performance/goodput/within"] == 8
-    assert run.metrics["energy/kinds/GPU/joules"] == 4210.5
     assert run.metrics["accuracy/scores/rouge1"] == 38.5
     assert run.metrics["accuracy/scores/rouge1.low"] == 36.5
     assert run.tags["unit/accuracy/scores/rouge1"] == "%"
@@ -116,6 +64,12 @@ def test_every_figure_is_sent_with_its_unit_and_place(tmp_path: Path) -> None:
     assert parts["point 1"].series == {"blocks/tokens_per_sec": (20.0, 20.0)}
     assert parts["point 1"].tags["outcome"] == "measured"
     assert parts["trial 1"].tags == {"mlperf.part": "trial", "valid": "false"}
+
+
+def test_figures_of_one_kind_have_its_name_in_their_place() -> None:
+    figures = Figures()
+    figures.add("kinds", [{"kind": "GPU", "joules": 4210.5}])
+    assert figures.metrics == {"kinds/GPU/joules": 4210.5}
 
 
 @pytest.mark.parametrize("change", ["its reports", "its logs", "its start"])
@@ -236,26 +190,6 @@ def test_logs_of_others_are_sent_with_their_figures_and_verdicts(tmp_path: Path)
     assert run["tags"]["mlperf.mode"] == "performance"
 
 
-def test_the_trials_of_a_search_are_its_parts(tmp_path: Path) -> None:
-    """As `tune` keeps them, of which a crash may cut the last."""
-    folder = tmp_path / "tuned"
-    kept(folder / "trial-1")
-    records = Records(folder / "trials.jsonl")
-    for value, rate in ((64, 900.5), (128, None)):
-        trial = Trial({"max_num_seqs": value}, rate, reason="" if rate else "out of memory")
-        records.add(MeasuredTrial(trial, "trial-1", seconds=20.0))
-    with (folder / "trials.jsonl").open("a") as file:
-        file.write('{"settings": {"max_')
-    assert main(["track", str(folder), f"--track={MODULE}:{tmp_path}/tracker"]) == 0
-    (sent,) = (tmp_path / "tracker").iterdir()
-    run = json.loads((sent / "run.json").read_text())
-    assert [part["params"] for part in run["parts"]] == [{"max_num_seqs": n} for n in ("64", "128")]
-    assert run["metrics"] == {"trials": 2.0, "best_rate": 900.5}
-    assert run["parts"][0]["metrics"]["seconds"] == 20.0
-    assert run["parts"][1]["tags"]["reason"] == "out of memory"
-    assert {path.name for path in (sent / "files").rglob("*") if path.is_file()} == {"trials.jsonl"}
-
-
 # MLflow
 
 
@@ -318,41 +252,6 @@ def test_the_gate_reads_the_last_good_or_the_pinned_or_a_named_result(
     assert {"summary.json", "config.json", "Accuracy/rouge_samples.json"} <= names
     assert "engine.log" not in names
     assert MlflowTracker("", "other", client).fetch("last-good", None, tmp_path) == []
-
-
-def test_the_results_of_an_experiments_nodes_are_compared_by_one_command(
-    tmp_path: Path, client: FakeClient, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    """The newest of each node; what cannot be compared, and a name of nothing, is one line."""
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://tracker")
-    read = lambda to, *how: MlflowTracker("", to.experiment, client).fetch(*how[:3])  # noqa: E731
-    monkeypatch.setattr(sender, "fetch", read)
-    tracker, results = MlflowTracker("", "ten", client), tmp_path / "results"
-    nodes = [("b", "Server"), ("c", "Server"), ("a", "Server"), ("b", "Server"), ("a", "Offline")]
-    for day, (node, scenario) in enumerate(nodes, 1):
-        folder = kept(results, day, scenario, None, node_name=node)
-        tracker.keep(tracked_result(folder), folder)
-    ids = [run.info.run_id for run in client.runs if "-" in run.info.run_name]
-    alone = kept(tmp_path / "here", 9, curve=None)
-
-    def compared(*names: str, **options: str) -> tuple[int, str]:
-        more = (f"--{name}={value}" for name, value in options.items())
-        status = main(["compare", *names, *more, f"--plot={tmp_path}/plot.png"])
-        said = capsys.readouterr()
-        return status, " ".join((said.out + said.err).split())
-
-    status, said = compared("mlflow:ten", measured="server", json=f"{tmp_path}/nodes.json")
-    runs = json.loads((tmp_path / "nodes.json").read_text())["runs"]
-    assert status == 0 and "c cannot be told from a" in said
-    assert [run["name"] for run in runs] == ["a", "b", "c"]
-    assert [run["path"] for run in runs] == [f"mlflow:ten@{ids[n]}" for n in (2, 3, 1)]
-    status, said = compared(str(alone), "mlflow:ten", f"mlflow:ten@{ids[0]}")
-    assert status == 0 and "| 5 | 20261101-" in said and "| 6 |" not in said
-    for words, name in {
-        "has results of llama3.1-8b Offline, llama3.1-8b Server: --measured": "mlflow:ten",
-        "no good result in the experiment other, or no such": "mlflow:other@last-good",
-    }.items():
-        assert compared(name)[1].startswith(f"error: compare: {name}: {words}")
 
 
 def test_a_file_outside_of_its_run_is_not_read(

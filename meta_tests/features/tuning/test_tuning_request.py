@@ -14,7 +14,6 @@ from pytest import CaptureFixture
 from mlperf_suite.__main__ import main
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.endpoints.curve.curve_figures import PART, CurveFigures, CurvePoint
-from mlperf_suite.features.energy.energy_figures import EnergyFigures, KindFigures
 from mlperf_suite.features.peak_search.figures import PeakFigures
 from mlperf_suite.features.tuning.command import add_options
 from mlperf_suite.features.tuning.space import (
@@ -210,10 +209,7 @@ def test_what_a_run_costs(tmp_path: Path) -> None:
     performance = PerformanceFigures(
         latency_ms={"p50": 800.0, "p99": 900.0}, ttft_ms={"p50": 20.0}, tpot_ms=None
     )
-    energy = EnergyFigures(kinds=(KindFigures("GPU", joules=5.0, joules_per_token=0.25),))
-    summary = Summary(
-        meta=Meta(scenario="Server"), run=Run(performance=performance), parts={"run.energy": energy}
-    )
+    summary = Summary(meta=Meta(scenario="Server"), run=Run(performance=performance))
     last = {"ttft_p99_ms": 400.0, "tpot_p99_ms": 30.5, "latency_p99_ms": 990.0}
     trials = [{"ttft_p99_ms": 999.0}, last]
     (tmp_path / "peak_qps.json").write_text(json.dumps({"trials": trials}))
@@ -224,7 +220,6 @@ def test_what_a_run_costs(tmp_path: Path) -> None:
         "TTFT p99 at the rate, ms": 400.0,
         "TPOT p99 at the rate, ms": 30.5,
         "latency p99 at the rate, ms": 990.0,
-        "GPU energy, J/token": 0.25,
     }
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from meta_tests.curves import made_curve
+from meta_tests.features.endpoints.curves import made_curve
 from meta_tests.reports.undrawn import PNG
 from mlperf_suite.__main__ import main
 from mlperf_suite.features.endpoints.curve.curve_figures import PART, CurveFigures
