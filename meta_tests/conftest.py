@@ -18,7 +18,7 @@ SLOW_FILES = (
     "results/test_regression.py",
     "loadgen/test_runner.py",
     "plugin/test_suite_with_stand_in.py",
-    "session/test_pipeline.py",
+    "session/test_every_kind.py",
     "rules/test_every_rule.py",
     "features/replicas/test_cluster.py",
     "features/endpoints/test_curves.py",

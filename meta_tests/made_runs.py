@@ -479,7 +479,7 @@ _OFFICIAL_LINES: dict[str, Callable[[float], str]] = {
 
 
 @lru_cache(maxsize=32)
-def _answers(
+def answers_in_order(
     issue: SampleOrderSettings, count: int, tokens: int = TOKENS
 ) -> tuple[LoggedSample, ...]:
     """The answers of a log, in the order in which LoadGen issued their samples."""
@@ -595,7 +595,7 @@ class MadeRun:
         self.broken_lines: list[str] = []
         audit = audit_of(self.benchmark, self.mode)
         count = self.benchmark.samples_of(self.mode) if self.mode != "test06" else 100
-        logged = _answers(
+        logged = answers_in_order(
             issue_of(self.entries, self.mode), count, _tokens_logged(audit) if audit else TOKENS
         )
         self.answers: list[LoggedSample] = list(logged)

@@ -18,6 +18,11 @@ NAMES_TWICE = {
     # Of two things, each in a room that does not see the other.
     *("Answer", "Request", "Sample", "Score", "Scores"),
 }
+OF_EVERYTHING = {
+    *("made_runs", "tampering.rule_breaks", "rules.test_every_rule", "plugin.test_requirements"),
+    *("session.test_every_kind", "reports.test_untrusted_texts", "test_docs", "test_settings"),
+}
+"""Of meta_tests: what makes, breaks or tests each rule, kind of run, command, page and option."""
 PARALLEL = (
     # A benchmark and how it is scored.
     {"benchmarks", "scorers"},
@@ -68,6 +73,12 @@ def test_the_core_imports_no_feature_and_a_feature_what_it_declares() -> None:
 def feature_of(module: str) -> str:
     """The feature that a module is part of; empty if it is of the core."""
     return module.partition("mlperf_suite.features.")[2].partition(".")[0]
+
+
+def test_outside_their_folders_only_tests_of_everything_import_features() -> None:
+    outside = imports("meta_tests").items() - imports("meta_tests/features").items()
+    importing = {name for name, modules in outside if any(".features." in m for m in modules)}
+    assert {name.removeprefix("meta_tests.") for name in importing} == OF_EVERYTHING
 
 
 def test_what_lies_beside_a_feature_names_only_features_that_it_needs() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_tests.made_nodes import ROWS, STARTED, MadeNode, make_nodes
+from meta_tests.features.aggregate.made_nodes import ROWS, STARTED, MadeNode, make_nodes
 from mlperf_suite.errors import RefusedError
 from mlperf_suite.features.aggregate.aggregate import LABEL, Aggregate, aggregate_runs
 from mlperf_suite.features.aggregate.aggregate_report import aggregate_sections

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from meta_tests.made_nodes import STARTED, MadeNode
+from meta_tests.features.aggregate.made_nodes import STARTED, MadeNode
 from meta_tests.reports.hostile_runs import poison_file
 from mlperf_suite.loadgen.timeline import TIMELINE_JSON
 from mlperf_suite.results.run_folder import CHECKSUMS_JSON, SUMMARY_JSON, file_sha256

@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from evidence.hostile_runs.poisoned_folders import RUN_NAME, poison_run, write_hostile_nodes
-from meta_tests.made_nodes import ROWS, MadeNode, make_nodes
+from meta_tests.features.aggregate.made_nodes import ROWS, MadeNode, make_nodes
 from meta_tests.reports.hostile_runs import FORMULA, TEXT, UNPRINTABLE, check_texts, poisoned
 from meta_tests.reports.kept_run import KEPT_RUN, write_kept
 from meta_tests.reports.outputs import HOSTILE, page_tags, terminal_text

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from meta_tests.judging.unreadable_files import within
 from meta_tests.made_runs import MadeRun
-from meta_tests.rules.damaged_text import within
 from meta_tests.tampering.rule_breaks import not_passed
 from mlperf_suite import strict_json
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B

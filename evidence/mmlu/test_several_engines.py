@@ -10,7 +10,6 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_tests.session.scripted_session import few_questions
 from meta_tests.suite_runs import run_suite
 from mlperf_suite.features.mmlu.mmlu_questions import SUBJECTS
 from mlperf_suite.features.mmlu.shares import split_subjects
@@ -40,6 +39,16 @@ def test_one_engine_stays_on_one_worker(tmp_path: Path) -> None:
     assert alone.exit_code == 0, alone.output
     assert len({line[:5] for line in alone.output.splitlines() if line.startswith("[gw")}) == 1
     assert len(run_folders(alone.results_dir)) == 1
+
+
+def few_questions(folder: Path) -> str:
+    """MMLU's questions for a session: twelve of two subjects each, which lm-eval reads at once."""
+    data = folder / "mmlu"
+    data.mkdir(parents=True, exist_ok=True)
+    for subject in ("anatomy", "virology"):
+        rows = [f"What of {subject} is {number}?,1,2,3,4,A\n" for number in range(12)]
+        (data / f"{subject}_test.csv").write_text("".join(rows))
+    return str(data)
 
 
 def test_two_engines_make_the_result_of_one(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.errors import EngineError
 from mlperf_suite.hardware import Accelerator
 
+SOCKETS = "VLLM_RPC_BASE_PATH"
 OWN_CONTEXT = 8192
 """The longest sequence of the embedded model; it has 9 attention heads and 3 KV heads."""
 
@@ -301,3 +302,21 @@ def test_the_reason_is_said(gpus: int, value: int, why: str) -> None:
     assert choice.value == value and choice.why.endswith(why)
     asked = choose_tensor_parallel(gpus, 32, 8, request=2)
     assert asked.value == 2 and asked.why.startswith("as asked")
+
+
+@pytest.mark.parametrize(("length", "fits"), [(70, True), (71, False)])
+def test_a_folder_whose_sockets_would_have_too_long_a_path_is_left(
+    length: int, fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(SOCKETS, raising=False)
+    folder = "/" + (length - 1) * "a"
+    with vllm_environment.vllm_environment("a/model", sockets=folder):
+        assert (os.environ.get(SOCKETS) == folder) is fits
+    assert SOCKETS not in os.environ
+
+
+def test_the_users_own_folder_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SOCKETS, "/mine")
+    with vllm_environment.vllm_environment("a/model", sockets="/sockets"):
+        assert os.environ[SOCKETS] == "/mine"
+    assert os.environ[SOCKETS] == "/mine"

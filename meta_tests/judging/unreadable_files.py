@@ -1,9 +1,14 @@
-"""Files that never end or never begin: a program that reads them whole does not return."""
+"""Files and texts that keep a reader busy for ever: such files, and a guard against them."""
 
+import contextlib
 import os
+import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
+
+import pytest
 
 UNREADABLE: dict[str, Callable[[Path], object]] = {
     "FIFO": os.mkfifo,
@@ -11,3 +16,20 @@ UNREADABLE: dict[str, Callable[[Path], object]] = {
     "sparse file": lambda path: subprocess.run(["truncate", "-s10G", str(path)], check=True),
 }
 """How such a file is made at a path, by its kind."""
+
+
+@contextlib.contextmanager
+def within(seconds: int) -> Iterator[None]:
+    """Fail if what is inside takes longer."""
+
+    def interrupt(*_: object) -> NoReturn:
+        # No Exception, which what is tested may handle; and it may be within C code.
+        pytest.fail(f"longer than {seconds} s", pytrace=False)
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_tests.judging.unreadable_files import UNREADABLE
+from meta_tests.judging.unreadable_files import UNREADABLE, within
 from meta_tests.loadgen.made_plans import ScriptedEngine, a_plan, run
-from meta_tests.rules.damaged_text import within
 from mlperf_suite.engines.protocol import Listener, Request
 from mlperf_suite.errors import RunError
 from mlperf_suite.loadgen import clock_watch, runner

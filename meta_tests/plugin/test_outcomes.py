@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from mlperf_suite.errors import RunError
-from mlperf_suite.features.mmlu.key import MMLU
-from mlperf_suite.features.peak_search.kind import SearchKey
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.plugin import outcomes
 from mlperf_suite.plugin.cases import MetricCase
@@ -23,7 +21,7 @@ from mlperf_suite.session.plan import Plan, plan_session
 from mlperf_suite.session.run_kind import Selection, StepKey
 
 KEY = RunKey("llama3.1-8b", "Server", "performance")
-SEARCH = SearchKey("llama3.1-8b", "Server")
+ACCURACY = RunKey("llama3.1-8b", "Server", "accuracy")
 
 
 @dataclass
@@ -35,7 +33,7 @@ class FakeSuite:
         default_factory=lambda: Verdict("result_valid", "passed", "VALID", "VALID")
     )
     can_go_on: bool = True
-    plan: Plan = field(default_factory=lambda: plan_session(Selection([KEY, MMLU])))
+    plan: Plan = field(default_factory=lambda: plan_session(Selection([KEY, ACCURACY])))
 
     def make(self, key: StepKey) -> StepOutcome:
         return self.outcome
@@ -62,12 +60,12 @@ class Under:
 
 QUESTIONS: dict[str, Callable[[Any], object]] = {
     "a rule": lambda config: SessionRun(config, KEY).obeys(validity.result_valid),
-    "an MMLU rule": lambda config: SessionRun(config, MMLU).obeys("mmlu_score"),
+    "a rule by its name": lambda config: SessionRun(config, KEY).obeys("result_valid"),
     "a regression": lambda config: MetricChange(config, MetricCase(KEY, "qps")).is_no_regression(),
-    "MMLU's regression": lambda config: MetricChange(
-        config, MetricCase(MMLU, "mmlu")
+    "a regression of the score": lambda config: MetricChange(
+        config, MetricCase(ACCURACY, "rouge1")
     ).is_no_regression(),
-    "a search": lambda config: make(config, SEARCH, "peak_search"),
+    "a folder": lambda config: SessionRun(config, KEY).folder,
     "a record": lambda config: make(config, KEY, "benchmark"),
 }
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from meta_tests.made_nodes import ROWS, MadeNode, make_nodes
+from meta_tests.features.aggregate.made_nodes import ROWS, MadeNode, make_nodes
 from meta_tests.reports.hostile_runs import TEXT, UNPRINTABLE, check_texts, poison_file, poisoned
 from meta_tests.reports.kept_run import KEPT_RUN, change_summary, write_kept
 from meta_tests.reports.outputs import page_tags, terminal_text
@@ -114,43 +114,6 @@ def test_nothing_is_written_through_a_link(run: Path, tmp_path: Path) -> None:
     write_reports(run)
     assert plots and mine.read_text() == "mine"
     assert not list(run.rglob("*.part"))
-
-
-@pytest.mark.parametrize("option", ["--plot", "--html"])
-def test_a_comparison_is_written_to_a_file_of_its_own(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
-) -> None:
-    mine = tmp_path / "mine.png"
-    mine.write_bytes(b"mine")
-    out = [tmp_path / name for name in ("link.png", "folder.png", "fifo.png")]
-    out[0].symlink_to(mine)
-    out[1].mkdir()
-    os.mkfifo(out[2])
-    for path in out:
-        assert main(["compare", str(run), str(run), option, str(path)]) == 2
-        message = f"error: {option} {path}: a link, a folder or a device; name a file\n"
-        assert capsys.readouterr() == ("", message)
-    assert mine.read_bytes() == b"mine"
-
-
-@pytest.mark.parametrize("kind", ["path", "link", "linked folder", "FIFO"])
-def test_mmlus_report_contains_no_file_of_elsewhere(tmp_path: Path, kind: str) -> None:
-    folder, mine = tmp_path / "20261120-065621-mmlu", tmp_path / "mine.png"
-    folder.mkdir()
-    mine.write_bytes(b"mine")
-    name = {"path": "../mine.png", "linked folder": "plots/mine.png"}.get(kind, "plots/a.png")
-    if kind != "linked folder":
-        (folder / "plots").mkdir()
-    if kind == "linked folder":
-        (folder / "plots").symlink_to(tmp_path)
-    elif kind == "link":
-        (folder / name).symlink_to(mine)
-    elif kind == "FIFO":
-        os.mkfifo(folder / name)
-    content = {"meta": {"benchmark": "mmlu"}, "plots": [name], "run": {"mmlu": {"accuracy": 50.0}}}
-    (folder / SUMMARY_JSON).write_text(json.dumps(content))
-    write_reports(folder)
-    assert "data:image/png" not in (folder / "report.html").read_text()
 
 
 @pytest.mark.parametrize("levels", [90, 101, 100_000])

@@ -6,6 +6,7 @@ import types
 from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 import pytest
@@ -17,7 +18,6 @@ from meta_tests.suite_runs import ROOT, run_python
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import ReferenceAccuracy, at_least, within
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.features.peak_search.figures import PeakSearch, SearchPart
 from mlperf_suite.results.record import Result, RunRecord, accuracy_figures, scorer_json, summary_of
 from mlperf_suite.results.run_folder import RunFolder
 from mlperf_suite.results.schema import (
@@ -211,14 +211,16 @@ def test_a_results_status(result: Result) -> None:
     result.runs["accuracy"] = RunRecord([PASSED])
     assert _status(result, "accuracy") == ("complete", None)
     assert _status(result, "accuracy", "performance") == ("running", None)
-    search = result.parts["peak search"] = SearchPart()
+    part: Any = SimpleNamespace(optional=True, complete=False, spoiled=False, failure=None)
+    part.summed_up = lambda summary: summary
+    result.parts["a part"] = part
     assert _status(result) == ("running", None)
-    search.outcome = PeakSearch((), None)
+    part.complete = part.spoiled = True
     assert _status(result) == ("invalid", None)
-    search.outcome = PeakSearch((), 3.5)
+    part.spoiled = False
     assert _status(result) == ("complete", None)
-    search.outcome, search.failure = None, "interrupted"
-    assert _status(result) == ("complete", "peak search: interrupted")
+    part.complete, part.failure = False, "interrupted"
+    assert _status(result) == ("complete", None)
     assert _status(replace(result, runs={})) == ("failed", "interrupted")
     result.cut_short = "the session ended"
     assert _status(result) == ("failed", "the session ended")

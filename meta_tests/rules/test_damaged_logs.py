@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from meta_tests.judging.unreadable_files import within
 from meta_tests.made_runs import MadeRun, every_scenario
-from meta_tests.rules.damaged_text import within
 from meta_tests.tampering.rule_breaks import not_passed, rule_names
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.loadgen.logs import DETAIL

@@ -21,8 +21,9 @@ from mlperf_suite.session.run_kind import StepKey
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Performance runs of a tenth of a second."""
-    runs = {name: Shortened(100, 1) for name in ("Offline", "Server")}
+    runs = {name: Shortened(100, 1, samples=4) for name in ("Offline", "Server", "SingleStream")}
     monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", runs)
+    monkeypatch.setattr("mlperf_suite.session.timing.estimate.SMOKE", runs)
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ from mlperf_suite.engines.protocol import (
     ScoreRequest,
 )
 from mlperf_suite.errors import EngineDiedError, EngineError, UsageError
-from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.loadgen.load_plan import RunKey
+from mlperf_suite.results.run_folder import RESERVED_FILE, read_summary
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.engine_source import EngineRequest
 from mlperf_suite.session.executor import Session
@@ -141,16 +141,6 @@ Make = Callable[..., ScriptedSession]
 shared_tokenizer = cache(load_tokenizer)
 
 
-def few_questions(folder: Path) -> str:
-    """MMLU's questions for a session: twelve of two subjects each, which lm-eval reads at once."""
-    data = folder / "mmlu"
-    data.mkdir(parents=True, exist_ok=True)
-    for subject in ("anatomy", "virology"):
-        rows = [f"What of {subject} is {number}?,1,2,3,4,A\n" for number in range(12)]
-        (data / f"{subject}_test.csv").write_text("".join(rows))
-    return str(data)
-
-
 def scripted_session(
     results: Path,
     *keys: StepKey,
@@ -171,13 +161,40 @@ def scripted_session(
         engines.append(kind(engine_settings or {}, dies_in))
         return engines[-1]
 
-    own = {"mmlu_data": few_questions(results.parent), "mmlu_shots": "0"} if MMLU in keys else {}
-    settings = resolve_settings({"results_dir": str(results), "warmup": "0", **own, **options}, {})
+    settings = resolve_settings({"results_dir": str(results), "warmup": "0", **options}, {})
     suite = Session(settings, planned(settings, keys), load, ProgressDisplay())
     session = ScriptedSession(suite, loaded, engines)
     if obstacles := suite.obstacles():
         raise UsageError("; ".join(obstacles))
     return session
+
+
+def check_made_as_planned(session: ScriptedSession, *keys: StepKey) -> None:
+    """Make each key: the steps made are those planned, and each took a time."""
+    suite, plan = session.suite, session.suite.plan
+    for key in sorted(keys, key=plan.order_of):
+        outcome = suite.make(key)
+        assert outcome.ok, outcome.failure
+    assert suite.plan == plan
+    assert suite.steps_made == list(plan.steps)
+    for result in suite.recorder.results:
+        rows = [row for row in suite.recorder.summary(result).plan if "MMLU" not in row.what]
+        assert all(row.took_s is not None for row in rows)
+
+
+FULL = "report.html: No space left on device"
+
+
+def full_disk(*arguments: object) -> None:
+    raise OSError(28, "No space left on device", "report.html")
+
+
+def told(folder: Path) -> tuple[str, str | None]:
+    """The last words of a result that could not be written: its status and the reason."""
+    assert not (folder / RESERVED_FILE).exists()
+    summary = read_summary(folder)
+    assert summary is not None
+    return summary.meta.status, summary.meta.reason
 
 
 def break_runs(monkeypatch: MonkeyPatch, error: BaseException) -> list[int]:

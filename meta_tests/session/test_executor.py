@@ -4,7 +4,7 @@ import contextlib
 import html
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,9 +28,6 @@ from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.prompts import load_tokenizer
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.errors import EngineDiedError, EngineError, RunError
-from mlperf_suite.features.mmlu.key import MMLU
-from mlperf_suite.features.peak_search.figures import BY_CLIENT, PeakSearch, peak_of
-from mlperf_suite.features.peak_search.kind import SearchKey
 from mlperf_suite.loadgen.load_plan import RunKey, Shortened
 from mlperf_suite.loadgen.logs import parse_detail
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
@@ -171,17 +168,6 @@ def test_special_tokens_for_a_scorer(make: Make, monkeypatch: MonkeyPatch, reads
         assert full != plain and answer.text == (full if reads else plain)
 
 
-def test_what_else_is_selected_changes_nothing_of_a_run(make: Make) -> None:
-    """The engine that is loaded, what it is asked, and what is written of its settings."""
-    alone, together = make(ACCURACY), make(ACCURACY, TEST06, MMLU, mmlu_limit="4")
-    configs = []
-    for session in (alone, together):
-        assert session.suite.make(ACCURACY).ok
-        configs.append(json.loads((session.folder / "config.json").read_text())["engine"])
-    assert alone.engines[0].batch_sizes == together.engines[0].batch_sizes
-    assert configs[0] == configs[1]
-
-
 def test_each_run_is_warmed_up_and_the_record_says_so(make: Make) -> None:
     session = make(ACCURACY, TEST06, warmup="3")
     assert session.suite.make(ACCURACY).ok
@@ -304,44 +290,6 @@ def test_untimed_runs(make: Make, short: None, lines: list[str], monkeypatch: Mo
     assert summary.run.performance.untimed == why and summary.run.performance.tokens_per_sec
     text = html.unescape((session.folder / "report.html").read_text())
     assert f"Not known for this run: {why}." in text and "limited the run" not in text
-
-
-def search_rates(monkeypatch: MonkeyPatch, count: int) -> None:
-    """Let a search try this many times the start's rate, each for a tenth of a second."""
-
-    def find_peak(attempt: Callable[..., Any], start_qps: float) -> PeakSearch:
-        trials = (attempt(factor * start_qps, False) for factor in range(1, count + 1))
-        return PeakSearch(tuple(trials), start_qps)
-
-    trial = {True: Shortened(100, 64, latency_percent=90)}
-    monkeypatch.setattr("mlperf_suite.features.peak_search.rate_search.SHORT", trial)
-    monkeypatch.setattr("mlperf_suite.features.peak_search.rate_search.find_peak", find_peak)
-
-
-def test_a_rate_that_its_client_limited_is_invalid(make: Make, monkeypatch: MonkeyPatch) -> None:
-    search_rates(monkeypatch, 2)
-    monkeypatch.setattr(RemoteScriptedEngine, "remote_runs", (NOT_BOUND, BOUND))
-    key = SearchKey(LLAMA, "Server")
-    session = make(key, kind=RemoteScriptedEngine, server_target_qps="200")
-    assert session.suite.make(key).ok
-    search = session.recorder.outcome(key)
-    assert [(t.valid, t.client_bound) for t in search.trials] == [(True, False), (False, True)]
-    assert search.trials[1].why == "client-bound; a client process used 95% of a core"
-    assert search.words == f"at least 200 queries/s: {BY_CLIENT}"
-    assert peak_of(session.recorder.summary(session.recorder.results[0])) == search.figures
-
-
-@pytest.mark.parametrize("why", ["", "speculative decoding (ngram)"])
-def test_rates_of_other_generation(make: Make, monkeypatch: MonkeyPatch, why: str) -> None:
-    search_rates(monkeypatch, 1)
-    key = SearchKey(LLAMA, "Server")
-    settings = {"speculative": {"method": "ngram"}} if why else {}
-    # A smoke run may have shorter answers.
-    options = {"server_target_qps": "200", "max_new_tokens": "16"}
-    session = make(key, engine_settings=settings, **options)
-    assert session.suite.make(key).ok
-    (trial,) = session.recorder.outcome(key).trials
-    assert (trial.valid, trial.why) == (not why, why)
 
 
 def test_a_dead_repeat_leaves_others(make: Make, short: None, monkeypatch: MonkeyPatch) -> None:

@@ -7,8 +7,6 @@ from hypothesis import strategies as st
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import default_benchmarks
-from mlperf_suite.features.mmlu.key import MMLU
-from mlperf_suite.features.peak_search.kind import SearchKey
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.session.plan import Plan, duration_words, plan_session
 from mlperf_suite.session.run_kind import Selection, Step
@@ -82,15 +80,8 @@ def test_a_scenario_is_warmed_up_before_each_run_once_or_never() -> None:
     assert "warm-up" not in kinds(plan_session(Selection(runs, warm_up=False)))
 
 
-def test_mmlu_has_an_engine_of_its_own_after_everything_else() -> None:
-    plan = plan_session(Selection([run("Offline"), SearchKey(LLAMA, "Server"), MMLU]))
-    assert kinds(plan)[-3:] == ["search", "load", "mmlu"]
-    assert plan.keys[-1] == MMLU
-    assert kinds(plan_session(Selection([MMLU]))) == ["load", "mmlu"]
-
-
 def test_the_printed_plan_fits_80_columns_and_adds_up() -> None:
-    plan = plan_session(Selection([*EVERY, SearchKey(LLAMA, "Interactive"), MMLU], repeat=5))
+    plan = plan_session(Selection(EVERY, repeat=5))
     assert [duration_words(s) for s in (0, 59.6, 61, 7325)] == [
         "0 s",
         "1 min 0 s",

@@ -37,7 +37,7 @@ from mlperf_suite.features.log_consistency.log_figures import (
 )
 from mlperf_suite.loadgen.clock_watch import FLOOR_S
 from mlperf_suite.loadgen.load_plan import LIMIT_KEYS
-from mlperf_suite.loadgen.logs import LoggedSample
+from mlperf_suite.loadgen.logs import AccuracyLog, LoggedSample
 from mlperf_suite.rules import judge, rule_named, rules_for
 from mlperf_suite.rules.accuracy_files import MAX_ACCURACY_LOG_BYTES
 from mlperf_suite.rules.accuracy_rules import gate_name
@@ -104,6 +104,19 @@ def not_passed(verdicts: list[Verdict]) -> dict[str, str]:
 def without_agreement(verdicts: list[Verdict]) -> dict[str, str]:
     """Those that did not pass, apart from the rules that compare a log with itself."""
     return {name: line for name, line in not_passed(verdicts).items() if name not in AGREEMENT}
+
+
+def check_cut_log(run: MadeRun, *rules: str) -> None:
+    """A submitted log may be cut: these rules of its mode do not judge it then."""
+    facts = run.facts()
+    logs = replace(facts.logs, accuracy=AccuracyLog((), ("not JSON: cut",)))
+    for rule in rules:
+        verdict = verdict_on(replace(facts, logs=logs), f"{run.mode}_{rule}")
+        assert verdict.status == "not judged" and "may be cut" in verdict.why
+    assert facts.submitted is not None
+    for submitted in (None, replace(facts.submitted, accuracy_log=None)):
+        damaged = replace(facts, logs=logs, submitted=submitted)
+        assert verdict_on(damaged, f"{run.mode}_log_is_whole").status == "failed"
 
 
 def put(run: MadeRun, key: str, value: object) -> None:

@@ -8,8 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from meta_tests.made_nodes import ROWS, STARTED, MadeNode, Row, make_nodes
-from meta_tests.results.refusals import refusals
+from meta_tests.features.aggregate.made_nodes import (
+    ROWS,
+    STARTED,
+    MadeNode,
+    Row,
+    make_nodes,
+    refusals,
+)
 from mlperf_suite.benchmarks.percentile import SHARES, percentile
 from mlperf_suite.features.aggregate.aggregate import (
     LABEL,

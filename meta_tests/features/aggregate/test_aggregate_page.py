@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from meta_tests.made_nodes import ROWS, MadeNode, make_nodes
+from meta_tests.features.aggregate.made_nodes import ROWS, MadeNode, make_nodes
 from meta_tests.reports.outputs import markdown_rows, page_rows, unescaped
 from mlperf_suite.__main__ import main
 from mlperf_suite.features.aggregate.aggregate import LABEL, Aggregate

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from meta_tests.made_nodes import ROWS, STARTED, MadeNode, make_nodes
-from meta_tests.results.refusals import refusals
+from meta_tests.features.aggregate.made_nodes import ROWS, STARTED, MadeNode, make_nodes, refusals
 from mlperf_suite.features.aggregate.aggregate import Aggregate, aggregate_runs
 
 A, B = MadeNode(), MadeNode(node="node-b", rows=ROWS[:50])

@@ -121,6 +121,7 @@ def without(audit: MakeAudit) -> Audited:
 def test_an_engine_without_a_cache_does_not_fail(without: Audited) -> None:
     assert without.not_passed == {} and without.figures.finding == "no caching"
     assert without.summary.meta.status == "complete"
+    assert without.suite.steps_made == list(without.suite.plan.steps)
 
 
 @pytest.mark.parametrize(

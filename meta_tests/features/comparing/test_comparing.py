@@ -14,12 +14,17 @@ import pytest
 from matplotlib.figure import Figure
 
 from meta_tests.made_runs import remote_run
-from meta_tests.reports.kept_run import change_summary, results_of
+from meta_tests.reports.kept_run import change_summary, results_of, write_kept
 from meta_tests.reports.outputs import markdown_rows, page_rows
+from meta_tests.reports.undrawn import PNG
 from mlperf_suite.__main__ import main
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.engines.protocol import RemoteRun
-from mlperf_suite.features.comparing.comparison import comparison_of, comparison_sections
+from mlperf_suite.features.comparing.comparison import (
+    PLOT_FORMATS,
+    comparison_of,
+    comparison_sections,
+)
 from mlperf_suite.reports.closing import closing_lines
 from mlperf_suite.reports.writing import write_samples
 from mlperf_suite.results.baseline import load_baseline, write_answer_scores
@@ -27,8 +32,6 @@ from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import ChangeFigures, RegressionFigures, Summary
 from mlperf_suite.results.typed_json import to_json
 from mlperf_suite.rules import rule_named
-
-pytestmark = pytest.mark.usefixtures("undrawn")
 
 ANSWERS = {0: "One.", 2: "Two.", 5: "Three.", 7: "Four."}
 SCORES = {0: 40.0, 2: 30.0, 5: 20.0, 7: 10.0}
@@ -230,7 +233,7 @@ def test_the_line_on_a_bar_is_the_interval_of_its_change(
     assert [list(of) for of in ends] == ([pytest.approx(drawn)] if is_drawn else [])
 
 
-def test_a_plot_or_page_that_cannot_be_made_is_one_line(
+def test_what_cannot_be_read_or_made_is_one_line(
     pair: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A plot before the table."""
@@ -242,6 +245,34 @@ def test_a_plot_or_page_that_cannot_be_made_is_one_line(
     plot = str(tmp_path / "plot.png")
     assert main(["compare", *map(str, pair), "--plot", plot, "--html", page]) == 2
     assert f"error: --html {page}: its folder does not exist" in capsys.readouterr().err
+    assert main(["compare", plot, page]) == 2
+    assert capsys.readouterr().err == f"error: {plot}: plot.png: No such file or directory\n"
+
+
+@pytest.mark.parametrize("ending", [".PNG", *PLOT_FORMATS])
+def test_a_comparison_is_drawn_in_every_format(tmp_path: Path, ending: str) -> None:
+    runs, plot = results_of(tmp_path, 2), tmp_path / f"plot{ending}"
+    assert main(["compare", *map(str, runs), "--plot", str(plot)]) == 0
+    beginning = {".svg": b"<?xml", ".pdf": b"%PDF"}.get(ending, PNG)
+    assert plot.read_bytes().startswith(beginning)
+
+
+@pytest.mark.parametrize("option", ["--plot", "--html"])
+def test_a_comparison_is_written_to_a_file_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    run = str(write_kept(tmp_path / "run"))
+    mine = tmp_path / "mine.png"
+    mine.write_bytes(b"mine")
+    out = [tmp_path / name for name in ("link.png", "folder.png", "fifo.png")]
+    out[0].symlink_to(mine)
+    out[1].mkdir()
+    os.mkfifo(out[2])
+    for path in out:
+        assert main(["compare", run, run, option, str(path)]) == 2
+        message = f"error: {option} {path}: a link, a folder or a device; name a file\n"
+        assert capsys.readouterr() == ("", message)
+    assert mine.read_bytes() == b"mine"
 
 
 # The network's cost

@@ -4,6 +4,8 @@ import csv
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from meta_tests.datasets.data_files import write_parquet
 from meta_tests.suite_runs import run_suite
 from meta_tests.tampering.rule_breaks import verdict_on
+from mlperf_suite.datasets import samples
 from mlperf_suite.errors import DatasetError, UsageError
 from mlperf_suite.features.mmlu.mmlu_questions import (
     PUBLISHED_SCORES,
@@ -104,6 +107,23 @@ def test_a_quote_that_never_ends_is_named_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "anatomy_test.csv"
     path.write_text('What?,1,2,3,4,1\n"What?,1,2,3,4,1\nWhat?,1,2,3,4,1\n')
     with pytest.raises(DatasetError, match=r"anatomy_test.csv: line 2: not a CSV row"):
+        load_mmlu(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "fault", ["takes more memory than a table", "two columns are named 'answer'"]
+)
+def test_a_table_made_to_harm_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    monkeypatch.setattr(samples, "_MEMORY_BASE", 2**29)
+    text = pa.DictionaryArray.from_arrays([0] * 300, ["x" * 4_000_000])
+    content = pa.table({"question": text, "choices": [list("abcd")] * 300, "answer": [0] * 300})
+    if "columns" in fault:
+        content = content.append_column("answer", content["answer"])
+    (tmp_path / "anatomy").mkdir()
+    pq.write_table(content, tmp_path / "anatomy" / "test.parquet")
+    with pytest.raises(DatasetError, match=fault):
         load_mmlu(str(tmp_path))
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import shutil
 import statistics
 import zlib
@@ -13,7 +14,19 @@ from typing import Any
 import pytest
 from pytest import CaptureFixture, MonkeyPatch
 
-from meta_tests.session.scripted_session import Make, ScriptedEngine, ScriptedSession
+from meta_tests.session.scripted_session import (
+    ACCURACY,
+    FULL,
+    LLAMA,
+    PERFORMANCE,
+    TEST06,
+    Make,
+    ScriptedEngine,
+    ScriptedSession,
+    check_made_as_planned,
+    full_disk,
+    told,
+)
 from meta_tests.stand_in import Delays, StandInEngine
 from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.__main__ import main
@@ -29,9 +42,11 @@ from mlperf_suite.features.mmlu.mmlu_questions import (
     load_mmlu,
 )
 from mlperf_suite.features.mmlu.report import mmlu_sections
+from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.reports.run_report import remote_note
-from mlperf_suite.results.run_folder import read_summary, run_folders
+from mlperf_suite.reports.writing import write_reports
+from mlperf_suite.results.run_folder import SUMMARY_JSON, read_summary, run_folders
 from mlperf_suite.results.schema import Config, EngineFacts, Meta, Summary
 from mlperf_suite.session.run_kind import kind_of
 
@@ -166,10 +181,11 @@ def test_new_reports(whole: SuiteRun, tmp_path: Path, capsys: CaptureFixture[str
 
 def test_a_limit_and_a_minimum(make: Make) -> None:
     session = make(MMLU, kind=Scorer, mmlu_limit="7", mmlu_min_accuracy="99")
-    assert session.suite.make(MMLU).ok
+    check_made_as_planned(session, MMLU)
+    assert [step.kind for step in session.suite.plan.steps] == ["load", "mmlu"]
     session.suite.close()
     folder = folder_of(session)
-    assert Counter(row["subject"] for row in samples(folder)) == {"anatomy": 4, "virology": 3}
+    assert len(samples(folder)) == len({row["subject"] for row in samples(folder)}) == 7
     verdicts = session.recorder.verdicts(MMLU)
     statuses = {verdict.rule: verdict.status for verdict in verdicts}
     assert statuses == {"mmlu_all_scored": "passed", "mmlu_score": "failed"}
@@ -193,7 +209,7 @@ def test_a_run_that_died_is_resumed(make: Make, tmp_path: Path, monkeypatch: Mon
     assert summary is not None and summary.meta.status == "failed"
     assert len(samples(folder_of(died))) == 10
     overall = read(folder_of(died), "overall.json")
-    assert (overall["questions"], overall["planned"]) == (10, 24)
+    assert (overall["questions"], overall["planned"]) == (10, QUESTIONS)
 
     monkeypatch.setattr(Scorer, "ends", None)
 
@@ -206,16 +222,16 @@ def test_a_run_that_died_is_resumed(make: Make, tmp_path: Path, monkeypatch: Mon
         return session, session.engines[0].asked, figures["resumed"]
 
     _, *of_another_engine = resume(engine_settings={"quantization": "fp8"})
-    assert of_another_engine == [24, 0]
+    assert of_another_engine == [QUESTIONS, 0]
     resumed, *counts = resume()
-    assert counts == [14, 10]
+    assert counts == [QUESTIONS - 10, 10]
     uninterrupted, *counts = resume(results_dir=str(tmp_path / "elsewhere"))
-    assert counts == [24, 0]
+    assert counts == [QUESTIONS, 0]
     for name in ("overall.json", "by_domain.json", "by_subject.json"):
         assert read(folder_of(resumed), name) == read(folder_of(uninterrupted), name)
     # Only what was interrupted is resumed.
     _, *counts = resume()
-    assert counts == [24, 0]
+    assert counts == [QUESTIONS, 0]
 
 
 def test_ctrl_c_leaves_what_was_scored(make: Make, monkeypatch: MonkeyPatch) -> None:
@@ -238,8 +254,7 @@ def test_a_baseline_of_other_questions_is_a_usage_error(whole: SuiteRun, tmp_pat
 def test_a_context_too_small_says_what_fits(make: Make, monkeypatch: MonkeyPatch) -> None:
     description = EngineDescription("stand-in engine", "1", "told", True, 120)
     monkeypatch.setattr(Scorer, "description", description)
-    embedded = {"mmlu_data": "embedded", "mmlu_shots": "1", "mmlu_limit": "4"}
-    suite = make(MMLU, kind=Scorer, **embedded).suite
+    suite = make(MMLU, kind=Scorer, mmlu_shots="1", mmlu_limit="4").suite
     # A server says its context before anything is loaded.
     with pytest.raises(UsageError, match=r"^--mmlu-shots 1: the longest question of") as early:
         kind_of(MMLU).check_context([MMLU], suite.inputs, 120)
@@ -269,6 +284,51 @@ def test_an_engine_that_gives_no_log_probabilities_is_not_judged(make: Make) -> 
     why = "stand-in engine gives no log-probabilities to score with"
     assert {(v.status, v.why) for v in summary.verdicts} == {("not judged", why)}
     assert "not judged" in (folders[1] / "report.md").read_text()
+
+
+def test_whatever_the_order_of_tests_each_step_is_made_once(make: Make, short: None) -> None:
+    server = RunKey(LLAMA, "Server", "accuracy")
+    session = make(server, MMLU, TEST06, PERFORMANCE, ACCURACY, warmup="1", mmlu_limit="4")
+    suite = session.suite
+    assert suite.make(server).ok and suite.make(MMLU).ok
+    assert all(suite.make(key).ok for key in (TEST06, PERFORMANCE, ACCURACY))
+    assert session.loaded == ["runs", "scoring", "runs"]
+    assert [engine.alive for engine in session.engines] == [False, False, True]
+    own = [step for step in suite.steps_made if step.key is not None]
+    assert len(own) == len(set(own))
+    assert set(suite.steps_made) == set(suite.plan.steps)
+
+
+def test_what_cannot_be_written_says_so_as_well(make: Make, monkeypatch: MonkeyPatch) -> None:
+    session = make(MMLU)
+    # What cannot be written first of all keeps the run from being made.
+    monkeypatch.setattr("mlperf_suite.reports.writing.markdown_text", full_disk)
+    assert session.suite.make(MMLU).failure == f"MMLU: {FULL}"
+    status, reason = told(session.recorder.result_of(MMLU).folder.path)
+    assert status == "failed" and FULL in (reason or "")
+    assert not session.suite.can_go_on
+
+
+@pytest.mark.parametrize("kind", ["path", "link", "linked folder", "FIFO"])
+def test_the_report_of_little_contains_no_file_of_elsewhere(tmp_path: Path, kind: str) -> None:
+    folder, mine = tmp_path / "20261120-065621-mmlu", tmp_path / "mine.png"
+    folder.mkdir()
+    mine.write_bytes(b"mine")
+    name = {"path": "../mine.png", "linked folder": "plots/mine.png"}.get(kind, "plots/a.png")
+    if kind != "linked folder":
+        (folder / "plots").mkdir()
+    if kind == "linked folder":
+        (folder / "plots").symlink_to(tmp_path)
+    elif kind == "link":
+        (folder / name).symlink_to(mine)
+    elif kind == "FIFO":
+        os.mkfifo(folder / name)
+    little: dict[str, Any] = {"by_domain": {"anatomy": {}}, "planned": 9, "resumed": 2}
+    content: dict[str, Any] = {"meta": {"benchmark": "mmlu"}, "plots": [name]}
+    content |= {"run": {"mmlu": little}} | {"verdicts": [{}], "regression": {"metrics": [{}]}}
+    (folder / SUMMARY_JSON).write_text(json.dumps(content))
+    write_reports(folder)
+    assert "data:image/png" not in (folder / "report.html").read_text()
 
 
 def test_the_report_says_whose_hardware_is_described(tmp_path: Path) -> None:

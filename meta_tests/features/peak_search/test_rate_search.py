@@ -1,4 +1,4 @@
-"""The search for the highest valid rate, on systems whose highest rate is known."""
+"""The search for the highest valid rate: on systems of a known rate, in sessions, in reports."""
 
 import itertools
 from dataclasses import replace
@@ -10,8 +10,25 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from pytest import MonkeyPatch
 
-from meta_tests.features.peak_search.known_systems import system, trial
-from mlperf_suite.features.peak_search.figures import BY_CLIENT, UNBOUNDED, PeakSearch, RateTrial
+from meta_tests.features.peak_search.known_systems import search_rates, system, trial
+from meta_tests.made_runs import remote_run
+from meta_tests.reports.outputs import markdown_rows, page_rows, reports_of
+from meta_tests.session.scripted_session import (
+    LLAMA,
+    Make,
+    RemoteScriptedEngine,
+    check_made_as_planned,
+)
+from mlperf_suite.features.peak_search.figures import (
+    BY_CLIENT,
+    UNBOUNDED,
+    PeakFigures,
+    PeakSearch,
+    RateTrial,
+    SearchPart,
+    peak_of,
+)
+from mlperf_suite.features.peak_search.kind import SearchKey
 from mlperf_suite.features.peak_search.rate_search import (
     MAX_FULL_RUNS,
     MAX_SHORT_RUNS,
@@ -19,8 +36,11 @@ from mlperf_suite.features.peak_search.rate_search import (
     _trial_line,
     find_peak,
 )
-from mlperf_suite.features.peak_search.report import plot_peak
+from mlperf_suite.features.peak_search.report import REPORT, plot_peak
+from mlperf_suite.loadgen.load_plan import RunKey
+from mlperf_suite.results.schema import Meta, Summary
 
+KEY = SearchKey(LLAMA, "Server")
 rates = st.floats(0.1, 1000)
 
 
@@ -91,3 +111,58 @@ def test_the_rate_by_goodput_is_the_highest_whose_requests_kept_both_limits() ->
     trials = [replace(trial(rate, False, rate < 2), goodput=of) for rate, of in rates.items()]
     assert PeakSearch(tuple(trials), 1.0).figures.goodput_qps == 3.0
     assert PeakSearch(tuple(trials[3:]), 1.0).figures.goodput_qps is None
+
+
+def test_the_steps_made_are_those_planned(
+    make: Make, short: None, monkeypatch: MonkeyPatch
+) -> None:
+    search_rates(monkeypatch, 2)
+    keys = RunKey(LLAMA, "Server", "performance"), SearchKey(LLAMA, "Interactive")
+    check_made_as_planned(make(*keys, repeat="2"), *keys)
+
+
+def test_a_rate_that_its_client_limited_is_invalid(make: Make, monkeypatch: MonkeyPatch) -> None:
+    search_rates(monkeypatch, 2)
+    remote_runs = (remote_run(), remote_run(busy_share=0.95))
+    monkeypatch.setattr(RemoteScriptedEngine, "remote_runs", remote_runs)
+    session = make(KEY, kind=RemoteScriptedEngine, server_target_qps="200")
+    assert session.suite.make(KEY).ok
+    search = session.recorder.outcome(KEY)
+    assert [(t.valid, t.client_bound) for t in search.trials] == [(True, False), (False, True)]
+    assert search.trials[1].why == "client-bound; a client process used 95% of a core"
+    assert search.words == f"at least 200 queries/s: {BY_CLIENT}"
+    assert peak_of(session.recorder.summary(session.recorder.results[0])) == search.figures
+
+
+@pytest.mark.parametrize("why", ["", "speculative decoding (ngram)"])
+def test_rates_of_other_generation(make: Make, monkeypatch: MonkeyPatch, why: str) -> None:
+    search_rates(monkeypatch, 1)
+    settings = {"speculative": {"method": "ngram"}} if why else {}
+    # A smoke run may have shorter answers.
+    options = {"server_target_qps": "200", "max_new_tokens": "16"}
+    session = make(KEY, engine_settings=settings, **options)
+    assert session.suite.make(KEY).ok
+    (trial,) = session.recorder.outcome(KEY).trials
+    assert (trial.valid, trial.why) == (not why, why)
+
+
+def test_a_search_that_failed_says_so_and_one_without_a_valid_rate_is_invalid() -> None:
+    failed = SearchPart(failure="interrupted").summed_up(Summary())
+    assert failed.meta.reason == "peak search: interrupted"
+    parts = [SearchPart(), *(SearchPart(PeakSearch((), rate)) for rate in (None, 3.5))]
+    assert [part.complete for part in parts] == [False, True, True]
+    assert [part.spoiled for part in parts] == [False, True, False]
+
+
+@pytest.mark.parametrize("note", ["", UNBOUNDED, BY_CLIENT])
+def test_a_search_is_in_every_report_with_what_bounds_it(note: str) -> None:
+    """A rate above which none failed, or only because of the client, is a lower bound."""
+    peak = PeakFigures(372.5, bounded=not note, runs=13, client_bound=note == BY_CLIENT)
+    summary = Summary(meta=Meta(status="complete"), parts={"peak": peak})
+    text, page = reports_of(summary)
+    rate = f"at least 372.50: {note}" if note else "372.50"
+    for rows in (markdown_rows(text), page_rows(page)):
+        assert ["highest valid rate, queries/s", rate] in rows
+    (line,) = (line.text for line in REPORT.closing(summary))
+    assert line.startswith(f"Highest valid rate: {'at least ' if note else ''}372.5 ")
+    assert note in line

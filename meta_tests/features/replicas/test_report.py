@@ -7,7 +7,12 @@ import pytest
 from pytest import MonkeyPatch
 
 from meta_tests.reports.outputs import markdown_rows, reports_of, terminal_text
-from meta_tests.session.scripted_session import ACCURACY, Make, ScriptedEngine
+from meta_tests.session.scripted_session import (
+    ACCURACY,
+    Make,
+    ScriptedEngine,
+    check_made_as_planned,
+)
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.features.replicas import scaling
 from mlperf_suite.features.replicas.figures import (
@@ -116,7 +121,7 @@ def test_a_session_writes_what_replicas_did(make: Make, monkeypatch: MonkeyPatch
     )
     options: dict[str, Any] = {"replicas": "2", "scaling": True, "total_sample_count": "4"}
     session = make(ACCURACY, kind=TellingEngine, **options)
-    assert session.suite.make(ACCURACY).ok
+    check_made_as_planned(session, ACCURACY)
     summary = read_summary(session.folder)
     assert summary is not None
     assert summary.parts[RUNS] == {"accuracy": RUN}

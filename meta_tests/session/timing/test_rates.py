@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from meta_tests.session.scripted_session import inputs
 from meta_tests.session.timing.kept_offline_run import config_of, keep_offline_run, settings_of
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines import vllm_environment
-from mlperf_suite.features.multimodal.qwen3_vl import QWEN3_VL
 from mlperf_suite.hardware import cpu_computes_bf16
 from mlperf_suite.loadgen.load_plan import SMOKE, RunKey
 from mlperf_suite.results.run_folder import CONFIG_JSON, SUMMARY_JSON, read_summary, write_json
@@ -19,7 +19,13 @@ from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import plan_session
 from mlperf_suite.session.run_kind import Selection, Step
 from mlperf_suite.session.timing.earlier_runs import kept_rate, kept_samples
-from mlperf_suite.session.timing.estimate import offline_qps
+from mlperf_suite.session.timing.estimate import (
+    EngineSpeed,
+    Estimator,
+    TokenLengths,
+    offline_qps,
+    size_that_fits,
+)
 from mlperf_suite.session.timing.forecast import forecast, planned
 from mlperf_suite.session.timing.run_sizing import RunSizing
 from mlperf_suite.settings import Settings, resolve_settings
@@ -139,16 +145,9 @@ def test_the_speed_of_cpus_is_not_expected_of_a_build_for_gpus(
     assert words in forecast(settings, planned(settings, [OFFLINE])).source
 
 
-def test_answers_with_a_long_tail_and_pictures_are_planned_for_with_more_headroom() -> None:
-    """Too long a run only costs time, one below ten minutes is INVALID; the first pictures make
-    the rate that was measured too low."""
+def test_answers_with_a_long_tail_are_planned_for_with_more_headroom() -> None:
+    """Too long a run only costs time, one below ten minutes is INVALID."""
     assert (offline_qps(10.0), offline_qps(10.0, tail=True)) == (10.5, 15.0)
-    for row, qps in ((QWEN3_VL, 15.0), (LLAMA3_1_8B, 10.5)):
-        key = RunKey(row.id, "Offline", "performance")
-        plan = plan_session(Selection([key]))
-        sizing = RunSizing(Inputs(resolve_settings({}, {}), [row]), plan, {})
-        sizing.learn(Step("rate", key, "a rate"), 10.0)
-        assert sizing.target_qps(key) == qps
 
 
 @pytest.mark.parametrize("samples_per_s", [50.0, 1000.0, 5000.0])
@@ -175,3 +174,36 @@ def test_a_smoke_run_on_a_fast_engine_lasts_its_seconds_and_not_twice_as_long(
     if run_s(first) < least_s:
         sizing.correct(OFFLINE, first / run_s(first))
     assert least_s <= run_s(planned_samples()) < 2 * least_s
+
+
+def test_a_slow_machine_is_given_more_time_for_few_samples() -> None:
+    # 32 samples fit into 15 s at 0.4 s each; at 0.7 s more time is given for 24 of them.
+    for each_s, taken in ((0.1, 84), (0.4, 32), (0.7, 24), (1.8, 16), (4.0, 16)):
+        size = size_that_fits(84, each_s.__mul__)
+        assert size.samples == taken
+    assert size.why == "16 of 84 samples: about 64 s a run on this machine"
+    # SingleStream asks at least 64 queries one by one: fewer samples would save no time.
+    assert size_that_fits(22, lambda n: 300.0).samples == 22
+    assert size_that_fits(22, lambda n: 300.0 + n).samples == 22
+
+
+@pytest.mark.parametrize(
+    ("each_s", "kept", "taken"),
+    [(0.7, 48, 48), (0.1, 24, 24), (1.8, 16, 16), (0.4, 8, 32), (1.8, 84, 16)],
+)
+def test_equal_commands_take_as_many_samples_as_the_last_run(
+    each_s: float, kept: int, taken: int
+) -> None:
+    """Unless these are too few where more fit, or take too long now."""
+    place = (LLAMA3_1_8B.id, "Offline")
+    estimator = Estimator(
+        inputs().settings,
+        EngineSpeed(each_s / 100, 0.0, 0.0),
+        lambda benchmark, mode: TokenLengths([100] * 84, 1),
+        lambda benchmark, mode: 84,
+        {},
+        lambda kind: None,
+        {place: kept},
+    )
+    size = estimator.size(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"))
+    assert size.samples == taken

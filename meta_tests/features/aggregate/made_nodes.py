@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from meta_tests.made_runs import line
 from mlperf_suite.benchmarks.percentile import SHARES, distribution
-from mlperf_suite.features.log_consistency.log_clock import DATE_FORMAT
+from mlperf_suite.errors import RefusedError
+from mlperf_suite.features.aggregate.aggregate import aggregate_runs
 from mlperf_suite.loadgen.logs import DETAIL, POWER_FORMAT
 from mlperf_suite.loadgen.timeline import Timeline, write_timeline
 from mlperf_suite.results.run_folder import RunFolder
@@ -96,7 +98,7 @@ class MadeNode:
         tpot = (ended_ms - first)[many_tokens] / (tokens[many_tokens] - 1)
         detail: dict[str, Any] = {
             # The time in the machine's own zone, whatever its Z says.
-            "test_datetime": f"{self.began + self.zone:{DATE_FORMAT}}",
+            "test_datetime": f"{self.began + self.zone:%Y-%m-%dT%H:%M:%SZ}",
             "power_begin": f"{self.began:{POWER_FORMAT}}"[:-3],
             "power_end": f"{ends:{POWER_FORMAT}}"[:-3],
             "effective_target_qps": self.target_qps,
@@ -193,3 +195,12 @@ def _percentile_keys(key: str, values_ms: Any) -> dict[str, int]:
 def make_nodes(results: Path, *nodes: MadeNode) -> list[Path]:
     """The folders of these runs, each node's among results of its own."""
     return [node.write(results / f"{number}") for number, node in enumerate(nodes)]
+
+
+def refusals(*paths: Path, alone: tuple[Path, ...] = ()) -> list[str]:
+    """Why runs are no aggregate: each reason, on a line of its own."""
+    with pytest.raises(RefusedError) as error:
+        aggregate_runs(paths, STARTED, alone)
+    for reason in error.value.reasons:
+        assert "\n" not in reason
+    return list(error.value.reasons)
