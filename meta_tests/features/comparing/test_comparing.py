@@ -29,11 +29,12 @@ from mlperf_suite.reports.closing import closing_lines
 from mlperf_suite.reports.writing import write_samples
 from mlperf_suite.results.baseline import load_baseline, write_answer_scores
 from mlperf_suite.results.run_folder import write_json
-from mlperf_suite.results.schema import ChangeFigures, RegressionFigures, Summary
+from mlperf_suite.results.schema import ChangeFigures, Meta, RegressionFigures, Summary
 from mlperf_suite.results.typed_json import to_json
 from mlperf_suite.rules import rule_named
 
 ANSWERS = {0: "One.", 2: "Two.", 5: "Three.", 7: "Four."}
+SMOKE = Meta(profile="smoke")
 SCORES = {0: 40.0, 2: 30.0, 5: 20.0, 7: 10.0}
 
 
@@ -374,7 +375,7 @@ def test_a_run_that_regressed_says_how_to_compare_it() -> None:
     change = ChangeFigures("b", "tokens/s", outcome="regressed", words="-35.2%")
     for metrics, said in (((change,), True), ((replace(change, outcome="unchanged"),), False)):
         regression = RegressionFigures("last good", metrics=metrics)
-        lines = closing_lines(Summary(regression=regression), Path("run"))
+        lines = closing_lines(Summary(meta=SMOKE, regression=regression), Path("run"))
         command = "python -m mlperf_suite compare 'last good' run: what differs"
         assert (command in " ".join(line.text for line in lines)) == said
 
