@@ -511,6 +511,10 @@ def test_a_gated_job_says_the_same_in_the_same_words_everywhere(gated: GatedJob)
     }
     results = [json.loads(p.read_text()) for p in (gated.out / "allure").glob("*-result.json")]
     texts = [json.dumps(result, ensure_ascii=False) for result in results]
+    # Allure counts the last alone of results with the same name and parameters.
+    shown = [[p for p in r["parameters"] if not p.get("excluded")] for r in results]
+    identities = [f"{r['fullName']} {p}" for r, p in zip(results, shown, strict=True)]
+    assert len({*identities}) == len(results)
     for change in regression.metrics:
         # One verdict with one interval, whenever its test was made.
         line = f"{change.outcome}: {change.label} {change.words}, baseline "

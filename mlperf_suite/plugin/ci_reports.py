@@ -114,7 +114,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def session_properties(suite: Session) -> dict[str, str]:
-    """Of a session that ends: its settings, its versions, and what became of each result."""
+    """Of a session that ends: what became of each result, its settings, its versions."""
     from mlperf_suite.hardware import describe_system
     from mlperf_suite.reports.headline import headline
     from mlperf_suite.results.schema import Meta
@@ -126,7 +126,7 @@ def session_properties(suite: Session) -> dict[str, str]:
     meta = replace(meta, round=settings.round.name, profile=settings.profile)
     summaries = map(suite.recorder.summary, suite.recorder.results)
     ends = {summary.meta.title: headline(summary) for summary in summaries}
-    return _suite_properties(meta, describe_system()) | ends
+    return ends | _suite_properties(meta, describe_system())
 
 
 # pytest-benchmark

@@ -404,8 +404,9 @@ class ChangeFigures:
     def line(self) -> str:
         """The verdict with both sides' figures."""
         sides = (figure_words(side or 0.0, 6) for side in (self.baseline, self.current))
-        figures = "baseline {}, candidate {}".format(*sides)
-        return f"{self.outcome}: {self.label} {self.words}, {figures} {self.unit}"
+        unit = self.unit if self.unit == "%" else f" {self.unit}"
+        figures = "baseline {1}{0}, candidate {2}{0}".format(unit, *sides)
+        return f"{self.outcome}: {self.label} {self.words}, {figures}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,8 @@ def in_words(value: object) -> str:
     """A value from a log or a file, as one printable line."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
+    if isinstance(value, bool):
+        return str(value).lower()
     text = printable(" ".join(str(value).split()))
     return text if len(text) <= _MAX_TEXT_LENGTH else f"{text[: _MAX_TEXT_LENGTH - 1]}…"
 
@@ -73,6 +75,11 @@ def figure_words(value: float, digits: int = 4) -> str:
     if 0 < abs(value) < _TINY:
         return f"{value:.{digits - 1 - math.floor(math.log10(abs(value)))}f}"
     return f"{value:,.0f}" if whole else f"{value:,.{digits}g}"
+
+
+def query_words(count: int) -> str:
+    """A number of queries."""
+    return f"{count:,} {'query' if count == 1 else 'queries'}"
 
 
 def lasted_words(seconds: float) -> str:

@@ -5,6 +5,7 @@ The table has what JUnit's suite has: settings, versions, and what became of eac
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,9 +17,19 @@ from mlperf_suite.plugin.ci_reports import judged_run, session_properties
 from mlperf_suite.plugin.lifecycle import SUITE
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.outcomes import STATUS_PROPERTY, VERDICT
-from mlperf_suite.rules.verdict import in_words
+from mlperf_suite.rules.registry import rule_named
+from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.run_kind import StepKey
+from mlperf_suite.untrusted_files import printable
 
+_CATEGORIES = (
+    ("Regressed", "failed", r"Failed: regression_\w+: .*"),
+    ("Failed rules", "failed", r"Failed: (?!regression_)\w+: failed: .*"),
+    ("Not judged", "skipped", r".*: not judged: .*"),
+    ("Shortened", "skipped", r".*: shortened: .*"),
+)
+"""What Allure's page groups results that did not pass by: a name, Allure's status, and a pattern
+of the whole message."""
 _ATTACHED = pytest.StashKey[set[str]]()
 _LAST = pytest.StashKey[dict[tuple[str, str], str]]()
 
@@ -41,6 +52,27 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     session.config.stash[_ATTACHED] = set()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Give the parameters in words, before Allure takes the fixtures' values.
+
+    Allure takes results of a test with the same parameters for retries and counts the last alone:
+    the test's id, which is not shown, tells its benchmarks and metrics apart.
+    """
+    if not item.config.getoption("allure_report_dir", None) or not hasattr(item, "callspec"):
+        return
+    import allure
+
+    for name, value in item.callspec.params.items():
+        if isinstance(value, str):
+            allure.dynamic.parameter(name, _Text(value))
+            continue
+        hidden = allure.parameter_mode.HIDDEN
+        allure.dynamic.parameter(name, _Text(item.callspec.id), mode=hidden)
+        if isinstance(value, Case):
+            allure.dynamic.parameter("run", _Text(_run_words(value.key)), excluded=True)
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Describe the test after the call, when its run is made and judged."""
@@ -55,23 +87,34 @@ def _describe(item: pytest.Item) -> None:
     import allure
 
     key, verdict = judged_run(item), item.stash.get(VERDICT, None)
-    parameters = item.callspec.params if hasattr(item, "callspec") else {}
-    for name, value in parameters.items():
-        if isinstance(value, Case):
-            allure.dynamic.parameter(name, _Text(_run_words(value.key)))
     if verdict is not None:
-        allure.dynamic.title(verdict.rule if key is None else f"{key}: {verdict.rule}")
-        allure.dynamic.description(verdict.line)
+        subject = key or item.callspec.id.removesuffix(f"-{verdict.rule}")
+        allure.dynamic.title(f"{verdict.rule} ({subject})")
+        allure.dynamic.description(_description(verdict))
         allure.dynamic.story(verdict.rule)
         for name in ("found", "required"):
             # Not part of the test's identity: its history continues when the figure changes.
             allure.dynamic.parameter(name, _Text(getattr(verdict, name)), excluded=True)
+    elif key is not None:
+        allure.dynamic.title(f"{item.originalname.removeprefix('test_')} ({key})")
     if status := dict(item.user_properties).get(STATUS_PROPERTY):
         # Allure itself knows them as skipped alone.
         allure.dynamic.label("verdict", status)
         allure.dynamic.tag(status)
     if key is not None:
         _describe_run(item, key)
+    elif verdict is not None:
+        # Of existing logs.
+        allure.dynamic.parent_suite("logs")
+        allure.dynamic.suite(subject)
+        allure.dynamic.feature(subject)
+
+
+def _description(verdict: Verdict) -> str:
+    """What the rule requires; the verdict's line too where no message has it."""
+    rule = rule_named(verdict.rule)
+    parts = [] if rule is None else [f"{rule.sentence} ({rule.attribution})"]
+    return "\n\n".join([*parts, *([verdict.line] if verdict.passed or rule is None else [])])
 
 
 def _run_words(key: StepKey) -> str:
@@ -122,12 +165,17 @@ def _attach(item: pytest.Item, folder: Path, names: list[str]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the table of the environment, whose keys have no blanks."""
+    """Write the table of the environment, whose keys have no blanks, and the categories."""
     suite = session.config.stash.get(SUITE, None)
     folder = session.config.getoption("allure_report_dir", None)
     if suite is None or not folder:
         return
     properties = session_properties(suite).items()
-    lines = (f"{name.replace(' ', '_')}={in_words(value)}\n" for name, value in properties)
+    lines = (f"{name.replace(' ', '_')}={printable(value)}\n" for name, value in properties)
+    categories = [
+        {"name": name, "matchedStatuses": [status], "messageRegex": pattern}
+        for name, status, pattern in _CATEGORIES
+    ]
     Path(folder).mkdir(parents=True, exist_ok=True)
     (Path(folder) / "environment.properties").write_text("".join(lines), encoding="utf-8")
+    (Path(folder) / "categories.json").write_text(json.dumps(categories), encoding="utf-8")

@@ -16,7 +16,7 @@ from mlperf_suite.features.log_consistency.agreement import FigureRange, agreeme
 from mlperf_suite.features.log_consistency.log_clock import ROUNDING_S, duration_s
 from mlperf_suite.rules.facts import RunFacts
 from mlperf_suite.rules.registry import ONE_BY_ONE, SERVER
-from mlperf_suite.rules.verdict import Verdict, failure, not_judged, verdict
+from mlperf_suite.rules.verdict import Verdict, failure, not_judged, query_words, verdict
 
 PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
 _SLACK_S = 1e-6
@@ -118,15 +118,15 @@ def queries_issued(run: RunFacts) -> Verdict:
     single = run.scenario.name == "SingleStream"
     ok = count <= limit if single else count == limit
     if ok and (early_end := _early_end(run, count)):
-        raise failure(f"{count:,} queries", early_end, "LoadGen ends such a run early")
-    return verdict(ok, f"{count:,} queries", f"{'at most ' if single else ''}{limit:,} queries")
+        raise failure(query_words(count), early_end, "LoadGen ends such a run early")
+    return verdict(ok, query_words(count), f"{'at most ' if single else ''}{query_words(limit)}")
 
 
 def _early_end(run: RunFacts, count: int) -> str:
     """The limit at which LoadGen would have ended the run before its last query, or ""."""
     most = run.whole("effective_max_query_count")
     if 0 < most < count:
-        return f"at most {most:,} queries"
+        return f"at most {query_words(most)}"
     if run.scenario.name == "Offline" or count < 2:
         return ""
     last_s, most_s = issued_s(run), run.amount("effective_max_duration_ms") / 1e3

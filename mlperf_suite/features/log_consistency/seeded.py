@@ -24,7 +24,14 @@ from mlperf_suite.features.log_consistency.schedule import (
 from mlperf_suite.rules.accuracy_files import parse_cut_log
 from mlperf_suite.rules.facts import RunFacts
 from mlperf_suite.rules.registry import SERVER
-from mlperf_suite.rules.verdict import Verdict, VerdictError, failure, not_judged, verdict
+from mlperf_suite.rules.verdict import (
+    Verdict,
+    VerdictError,
+    failure,
+    not_judged,
+    query_words,
+    verdict,
+)
 
 _MAX_SAMPLES = 10_000_000
 LOG_NS = 16
@@ -110,7 +117,7 @@ def scheduled_rate(run: RunFacts) -> Verdict:
     first = schedules[0]
     figure = figure_of(run, "result_scheduled_samples_per_sec")
     if first.queries < 2 or first.last_ns <= 0:
-        return not_judged(f"{first.queries} queries", why="a single query has no rate")
+        return not_judged(query_words(first.queries), why="a single query has no rate")
     rates = sorted((s.queries - 1) / s.last_ns * 1e9 for s in schedules)
     ok = figure.overlap(FigureRange(rates[0], rates[-1])) is not None
     required = f"{first.queries - 1:,} / {first.last_ns / 1e9:,.6f} s = {rates[0]:,.6g} queries/s"
@@ -205,7 +212,7 @@ def _first_difference(logged_sets: Sequence[object], drawn_sets: Sequence[Sequen
 
 
 def _in_words(queries: int, samples: int, duration_ns: int) -> str:
-    return f"{queries:,} queries of {samples:,} samples in {duration_ns / 1e9:,.9f} s"
+    return f"{query_words(queries)} of {samples:,} samples in {duration_ns / 1e9:,.9f} s"
 
 
 def _schedules(run: RunFacts) -> list[Schedule]:
@@ -255,7 +262,7 @@ def _of_too_many(run: RunFacts, request: ScheduleSettings, why: str) -> Verdict:
     scheduled = run.detail.number("result_scheduled_samples_per_sec")
     rates = [request.qps, *([] if scheduled is None else [scheduled])]
     slack = _SIGMAS * (count + 1) ** 0.5
-    found = f"{count:,} queries in {seconds:,.3f} s"
+    found = f"{query_words(count)} in {seconds:,.3f} s"
     if not request.accuracy and seconds * 1e3 < request.duration_ms:
         return verdict(False, found, f"at least {request.duration_ms / 1e3:,g} s")
     for rate in rates:
