@@ -94,7 +94,7 @@ class Router:
 
     def _soonest(self, tokens: int, *, spared: bool) -> int | None:
         # If places differ, check each: which would finish first also depends on the request. A
-        # loop, since a generator and a key function take half as long again.
+        # loop, since a generator and a key function take 1.5 times as long.
         soonest, least = None, 0.0
         count = len(self._batches)
         # Take turns among equals, so that an idle system does not always begin with the same one.

@@ -272,7 +272,7 @@ def _judge_loose_run(
 
 def _with_hint(verdict: Verdict) -> Verdict:
     """A smoke result's failed verdict, with how to judge it by shortened rules."""
-    hint = "its summary says smoke: --profile smoke judges it as that"
+    hint = "it is a smoke run: --profile smoke judges it by smoke's rules"
     return replace(verdict, why="; ".join(filter(None, (verdict.why, hint))))
 
 

@@ -212,8 +212,10 @@ def _end(summary: Summary, folder: Path) -> Iterator[Line]:
     yield Line("report", str(folder / "report.html"))
     if not (is_smoke or summary.regressed):
         return
-    steps = ["--model FOLDER measures yours"] if meta.model == "embedded" else []
-    steps += [step for of in feature_reports(summary) for step in of.next_steps(summary, folder)]
+    own = ["--model FOLDER measures yours"] if meta.model == "embedded" else []
+    steps = [step for of in feature_reports(summary) for step in of.next_steps(summary, folder)]
+    # What a regression asks for comes before everything else.
+    steps = [*steps, *own] if summary.regressed else [*own, *steps]
     steps += ["--profile official: MLPerf's own rules"] if is_smoke else []
     yield from _folded([Line("next", "; ".join(steps))] if steps else [])
 

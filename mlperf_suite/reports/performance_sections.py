@@ -362,11 +362,12 @@ def named_values(label: str, unit: str, values: Sequence[float | None]) -> tuple
 
 
 def _change(change: ChangeFigures) -> dict[str, Cell]:
-    name, (then, now) = named_values(change.label, change.unit, (change.baseline, change.current))
+    sides = (change.baseline, change.current)
+    name, (baseline, candidate) = named_values(change.label, change.unit, sides)
     return {
         "metric": name,
-        "then": then,
-        "now": now,
+        "baseline": baseline,
+        "candidate": candidate,
         "change (interval)": change.words,
         "verdict": change.outcome,
         "noise from": change.noise_from,

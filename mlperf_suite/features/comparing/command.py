@@ -28,7 +28,7 @@ def _add_options(parser: ArgumentParser) -> None:
         "--measured",
         metavar="WORDS",
         default="",
-        help="of results that are no folders, only those of this benchmark and scenario, such as "
+        help="of results in a tracker, only those of this benchmark and scenario, such as "
         "'llama3.1-8b Offline' or offline",
     )
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""The command `track`: sends kept results, and those that wait."""
+"""The command `track`: sends kept results, and those that are queued."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _add_options(parser: ArgumentParser) -> None:
         type=Path,
         default=[Path("results")],
         metavar="FOLDER",
-        help="folders of results, or of several, with those that wait there (results); or of "
+        help="folders of results, or of several, with those that are queued there (results); or of "
         "LoadGen logs of others, which are judged as by --logs",
     )
     parser.add_argument(
@@ -127,7 +127,7 @@ def _target(arguments: Namespace) -> TrackingTarget | None:
 
 
 COMMAND = Subcommand(
-    "send kept results to MLflow or another tracker, each once, and those that wait",
+    "send kept results to MLflow or another tracker, each once, and those that are queued",
     _add_options,
     _run,
 )
