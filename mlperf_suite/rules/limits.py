@@ -238,7 +238,7 @@ def held_back(stream: StreamFigures | None, tpot_limit_ms: float | None = None) 
 
     `tpot_limit_ms`: at p99; the TPOT without the tokens of the first event decides only where that
     is not below it. Without a limit, where the first event has more than a step of speculative
-    decoding adds, and the TPOT without it is half as long again, at the median.
+    decoding adds, and the TPOT without it is 1.5 times as long, at the median.
     """
     if stream is None:
         return ""

@@ -23,7 +23,8 @@ from mlperf_suite.session.run_kind import StepKey
 from mlperf_suite.untrusted_files import printable
 
 _CATEGORIES = (
-    ("Regressed", "failed", r"Failed: regression_\w+: .*"),
+    ("Regressed", "failed", r"Failed: regression_\w+: failed: found regressed.*"),
+    ("Not comparable", "failed", r"Failed: regression_\w+: failed: found no comparison.*"),
     ("Failed rules", "failed", r"Failed: (?!regression_)\w+: failed: .*"),
     ("Not judged", "skipped", r".*: not judged: .*"),
     ("Shortened", "skipped", r".*: shortened: .*"),
