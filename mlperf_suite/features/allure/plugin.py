@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.plugin.cases import Case
+from mlperf_suite.plugin.cases import Case, step_of
 from mlperf_suite.plugin.ci_reports import judged_run, session_properties
+from mlperf_suite.plugin.existing_logs import is_of_logs
 from mlperf_suite.plugin.lifecycle import SUITE
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.outcomes import STATUS_PROPERTY, VERDICT
@@ -60,16 +61,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     Allure takes results of a test with the same parameters for retries and counts the last alone:
     the test's id, which is not shown, tells its benchmarks and metrics apart.
     """
-    if not item.config.getoption("allure_report_dir", None) or not hasattr(item, "callspec"):
+    callspec = getattr(item, "callspec", None)
+    if not item.config.getoption("allure_report_dir", None) or callspec is None:
         return
     import allure
 
-    for name, value in item.callspec.params.items():
+    for name, value in callspec.params.items():
         if isinstance(value, str):
             allure.dynamic.parameter(name, _Text(value))
             continue
         hidden = allure.parameter_mode.HIDDEN
-        allure.dynamic.parameter(name, _Text(item.callspec.id), mode=hidden)
+        allure.dynamic.parameter(name, _Text(callspec.id), mode=hidden)
         if isinstance(value, Case):
             allure.dynamic.parameter("run", _Text(_run_words(value.key)), excluded=True)
 
@@ -89,26 +91,32 @@ def _describe(item: pytest.Item) -> None:
 
     key, verdict = judged_run(item), item.stash.get(VERDICT, None)
     if verdict is not None:
-        subject = key or item.callspec.id.removesuffix(f"-{verdict.rule}")
-        allure.dynamic.title(f"{verdict.rule} ({subject})")
+        allure.dynamic.title(f"{verdict.rule} ({_subject(item, verdict)})")
         allure.dynamic.description(_description(verdict))
         allure.dynamic.story(verdict.rule)
         for name in ("found", "required"):
             # Not part of the test's identity: its history continues when the figure changes.
             allure.dynamic.parameter(name, _Text(getattr(verdict, name)), excluded=True)
     elif key is not None:
-        allure.dynamic.title(f"{item.originalname.removeprefix('test_')} ({key})")
+        name = getattr(item, "originalname", item.name)
+        allure.dynamic.title(f"{name.removeprefix('test_')} ({key})")
     if status := dict(item.user_properties).get(STATUS_PROPERTY):
         # Allure itself knows them as skipped alone.
         allure.dynamic.label("verdict", status)
         allure.dynamic.tag(status)
     if key is not None:
         _describe_run(item, key)
-    elif verdict is not None:
-        # Of existing logs.
+    elif verdict is not None and is_of_logs(item):
         allure.dynamic.parent_suite("logs")
-        allure.dynamic.suite(subject)
-        allure.dynamic.feature(subject)
+        allure.dynamic.suite(_subject(item, verdict))
+        allure.dynamic.feature(_subject(item, verdict))
+
+
+def _subject(item: pytest.Item, verdict: Verdict) -> str:
+    """What is judged: a step of the session, or a result of existing logs."""
+    callspec = getattr(item, "callspec", None)
+    test = callspec.id if callspec else item.name
+    return str(step_of(item) or test.removesuffix(f"-{verdict.rule}"))
 
 
 def _description(verdict: Verdict) -> str:
