@@ -65,8 +65,8 @@ _COST_NOTE = (
     "the same engine, settings and hardware as the other run, which the suite cannot check."
 )
 _INTERVAL_NOTE = (
-    "The line on a bar is the interval of its change against run 1, if it is not too wide to say "
-    "something."
+    "The line on a bar is the interval of its change against run 1; one that is too wide is left "
+    "out."
 )
 _PLOT_WIDTH, _BAR_HEIGHT = 3.6, 0.42
 """Of a plot on the page and of each bar with its margin, in inches."""
@@ -315,7 +315,7 @@ def _plots(comparison: Comparison) -> list[Section]:
     plots = [
         Plot(
             f"compare_{metric.name}",
-            f"{metric.label} of each run, {metric.unit}.",
+            f"{metric.label} of each run.",
             partial(_draw, comparison, names, metric, values),
             size=size,
         )
