@@ -15,7 +15,7 @@ from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.engines.batch import generate_all
-from mlperf_suite.engines.protocol import CountsCachedTokens, Request
+from mlperf_suite.engines.protocol import CountsCachedTokens, Request, ScoreRequest
 from mlperf_suite.errors import RunError
 from mlperf_suite.loadgen.load_plan import Shortened, plan_run
 from mlperf_suite.loadgen.runner import run_loadgen
@@ -98,6 +98,17 @@ def test_repeated_prompts_are_not_answered_from_a_prefix_cache(engine: Any, prom
     for _ in range(2):
         generate_all(engine, prompts[:2], Generation(max_new_tokens=2))
     assert engine.cached_prompt_tokens == 0
+
+
+def test_one_token_scores_alike_by_itself_and_as_part_of_a_prompt(
+    engine: Any, prompts: Any
+) -> None:
+    """Next tokens need no prompt's log-probabilities; beside a longer one, all are read of it."""
+    asked = [ScoreRequest(n, prompts[0][:99], [[5], [7] * (n + 1)]) for n in range(2)]
+    scores = dict(engine.score(asked))
+    (one, _), (same, longer) = (scores[n].likelihoods for n in range(2))
+    assert one.logprob == pytest.approx(same.logprob, abs=0.1) and longer.logprob < 0
+    assert [scores[n].tokens for n in range(2)] == [99, 100 + 101]
 
 
 def test_it_says_what_was_chosen_and_why(engine: Any) -> None:

@@ -1,6 +1,8 @@
 """MMLU's questions, how engines share them, and the rules of a run over them."""
 
 import csv
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from meta_tests.datasets.data_files import write_parquet
 from meta_tests.suite_runs import run_suite
 from meta_tests.tampering.rule_breaks import verdict_on
 from mlperf_suite.datasets import samples
-from mlperf_suite.errors import DatasetError, UsageError
+from mlperf_suite.errors import DatasetError, RunError, UsageError
 from mlperf_suite.features.mmlu.mmlu_questions import (
     PUBLISHED_SCORES,
     SUBJECTS,
@@ -24,7 +26,7 @@ from mlperf_suite.features.mmlu.mmlu_questions import (
 )
 from mlperf_suite.features.mmlu.mmlu_rules import MmluFacts
 from mlperf_suite.features.mmlu.plugin import pytest_mlperf_engine_count
-from mlperf_suite.features.mmlu.shares import gpus_per_engine
+from mlperf_suite.features.mmlu.shares import Shares, gpus_per_engine, split_subjects
 from mlperf_suite.settings import resolve_settings
 
 EMBEDDED = load_mmlu("embedded")
@@ -225,14 +227,7 @@ def test_mmlu_is_not_scored_beside_a_loadgen_run(tmp_path: Path, marker: str, sh
         ({"tensor_parallel_size": "1"}, 4, 1),
         ({"engine_arg": ["tensor_parallel_size=2"]}, 2, 2),
         ({"tensor_parallel_size": "1", "engine_arg": ["data-parallel-size=2"]}, 2, 2),
-        (
-            {
-                "tensor_parallel_size": "2",
-                "engine_arg": ["pipeline_parallel_size=2", "data_parallel_size=x"],
-            },
-            1,
-            4,
-        ),
+        ({"tensor_parallel_size": "2", "engine_arg": ["pipeline_parallel_size=2"]}, 1, 4),
         ({"tensor_parallel_size": "1", "engine_arg": ["data_parallel_size=8"]}, 1, 8),
     ],
 )
@@ -244,9 +239,36 @@ def test_an_engine_has_the_gpus_that_its_arguments_need(
     assert (pytest_mlperf_engine_count(settings), gpus_per_engine(settings)) == (engines, gpus)
 
 
-def test_endpoints_are_one_engine_whatever_gpus_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    here = resolve_settings({"tensor_parallel_size": "1"}, {})
-    assert pytest_mlperf_engine_count(here) == 2
-    there = resolve_settings({"endpoint": ["http://one", "http://two"]}, {})
-    assert pytest_mlperf_engine_count(there) == 1
+@given(
+    st.dictionaries(st.sampled_from(SUBJECTS), st.integers(1, 20), min_size=1), st.integers(1, 9)
+)
+def test_shares_are_disjoint_whole_and_even(sizes: dict[str, int], count: int) -> None:
+    ranges = {subject: range(size) for subject, size in sizes.items()}
+    parts = split_subjects(ranges, count)
+    assert (len(parts), sum(map(len, parts))) == (count, len(ranges))
+    assert {subject: part[subject] for part in parts for subject in part} == ranges
+    loads = [sum(map(len, part.values())) for part in parts]
+    assert max(loads) - min(loads) <= max(sizes.values())
+
+
+def test_shares_are_awaited_and_cleared_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = Shares(tmp_path / "shares", 3, 2, patience_s=60)
+    shares.journal(1).write_text("{}\n")
+    shares.engine_log(2).write_text("its log")
+    shares.end(1)
+    # The last one ends while it is awaited.
+    monkeypatch.setattr("time.sleep", lambda _: shares.end(2, "out of memory"))
+    with pytest.raises(RunError, match="share 2: out of memory"):
+        shares.wait()
+    shares.end(2)
+    shares.wait()
+    assert shares.journals() == [shares.journal(1)]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
+    shares.use_gpus(1)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "6,7"
+    shares.clear(tmp_path)
+    assert (tmp_path / "engine-2.log").is_file() and not shares.folder.exists()
+    with pytest.raises(RunError, match="share 1: no progress"):
+        replace(shares, patience_s=-1).wait()

@@ -160,6 +160,16 @@ def test_it_is_among_the_other_runs(whole: SuiteRun) -> None:
         assert label in text
 
 
+def test_two_engines_make_the_result_of_one(whole: SuiteRun, tmp_path: Path) -> None:
+    workers = ("-n", "2", "--dist", "loadgroup")
+    shared = run_suite(tmp_path, *ARGUMENTS, *workers, SCORING='{"engines": 2}')
+    assert shared.exit_code == 0, shared.output
+    assert run_folders(shared.results_dir) == [shared.folder]
+    assert not list(shared.results_dir.glob(".mmlu-*"))
+    for name in ("overall.json", "by_domain.json", "by_subject.json"):
+        assert read(shared.folder, name) == read(whole.folder, name)
+
+
 def test_new_reports(whole: SuiteRun, tmp_path: Path, capsys: CaptureFixture[str]) -> None:
     original, copy = whole.folder, tmp_path / "copy"
     shutil.copytree(original, copy)

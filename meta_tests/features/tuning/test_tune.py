@@ -95,6 +95,8 @@ def request_in(folder: Path, minutes: float = 0.2) -> TuningRequest:
 def keep_trials(folder: Path, *rates: tuple[Settings, float], seconds: float = 9) -> None:
     """Leave the trials of an interrupted search."""
     rows = [{"settings": settings, "rate": r, "seconds": seconds} for settings, r in rates]
+    for row, (_, rate) in zip(rows, rates, strict=True):
+        row["costs"] = {"TPOT p99, ms": 1e5 / rate, "CPU energy, J/token": 9 / rate}
     (folder / "trials.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
@@ -146,21 +148,26 @@ def test_a_default_that_is_the_best_gets_no_command(tmp_path: Path, script: Scri
 @pytest.mark.filterwarnings("error")
 def test_the_page_shows_what_is_no_formula(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     choices = (None, "$HOME/$a_{", "<script>alert(1)</script>", "x" * 300)
-    default, winner, failed = ({"PLACE": choice} for choice in choices[:3])
+    default, winner, failed, cut = ({"PLACE": choice} for choice in choices)
 
     def trial_of(command: Command, target: TuneTarget, watch: EarlyEndCheck) -> MeasuredTrial:
         rate = 150 if command.settings == winner else 100
-        return MeasuredTrial(Trial(command.settings, rate, 0.01), command.folder.name, 2.0)
+        costs = {"CPU energy, J/token": 9 / rate}
+        trial = Trial(command.settings, rate, 0.01)
+        return MeasuredTrial(trial, command.folder.name, 2.0, costs=costs)
 
     monkeypatch.setattr(tune, "run_trial", trial_of)
     keep_trials(tmp_path, (default, 100), (winner, 150))
     row = {"settings": failed, "reason": "</td><script>alert(2)</script>\x1b[31m"}
+    ended = {"settings": cut, "rate": 40, "cut": "too slow"}
     with (tmp_path / "trials.jsonl").open("a") as file:
-        file.write(json.dumps(row) + "\n")
+        file.write(json.dumps(row) + "\n" + json.dumps(ended) + "\n")
     assert tune.tune(TuningRequest(tmp_path, 0.1, {"PLACE": choices}), print).is_better
     page = (tmp_path / "report.html").read_text()
     assert "<script>alert" not in page and "\x1b" not in page
     assert "PLACE=&#39;$HOME/$a_{&#39; vllm serve MODEL" in page
+    assert "tokens/s over TPOT p99" in page and "cut: too slow" in page
+    assert "costs: CPU energy, J/token -33.3%" in (tmp_path / "tuning.md").read_text()
 
 
 def test_a_server_is_told_the_gpus_of_the_suite(tmp_path: Path, trials: ScriptedTrials) -> None:
