@@ -117,7 +117,7 @@ def test_a_secret_in_one_entry_is_not_written(
 def test_the_verdicts_of_a_second_audit_are_no_change_and_its_scores_are_evidence(
     tmp_path: Path,
 ) -> None:
-    folder = RunFolder(tmp_path, "gpt-oss-120b", "Offline", NOW)
+    folder = RunFolder(tmp_path, "llama3.1-8b", "Offline", NOW)
     folder.write("config.json", {})
     scores = folder.log_folder("test07") / "gpt_oss.json"
     scores.parent.mkdir(parents=True)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pytest import CaptureFixture, MonkeyPatch
 
+from meta_tests.plugin.pytest_output import collect, reasons, usage_error
 from meta_tests.session.scripted_session import (
     ACCURACY,
     FULL,
@@ -337,3 +338,12 @@ def test_the_report_says_whose_hardware_is_described(tmp_path: Path) -> None:
         config = Config(engine=EngineFacts(settings=engine))
         text = markdown_text(mmlu_sections(summary, tmp_path, config))
         assert (remote_note("summary.json and config.json") in text) is bool(engine)
+
+
+def test_mmlu_is_of_no_benchmark_category_and_scenario() -> None:
+    assert "test_mmlu_score" in collect()
+    assert "test_mmlu_score" not in collect("--benchmark", "llama3.1-8b")
+    assert "test_mmlu_score" in collect("--mode", "accuracy")
+    assert "test_mmlu_score" not in collect("--mode", "performance")
+    assert "1 test of MMLU's shares (one engine)" in reasons(collect())
+    assert "--scenario Offline: leaves nothing" in usage_error("-m", "mmlu", "--scenario=Offline")

@@ -12,6 +12,7 @@ from pytest import MonkeyPatch
 
 from meta_tests.features.peak_search.known_systems import search_rates, system, trial
 from meta_tests.made_runs import remote_run
+from meta_tests.plugin.pytest_output import collect, reasons, usage_error
 from meta_tests.reports.outputs import markdown_rows, page_rows, reports_of
 from meta_tests.session.scripted_session import (
     LLAMA,
@@ -166,3 +167,12 @@ def test_a_search_is_in_every_report_with_what_bounds_it(note: str) -> None:
     (line,) = (line.text for line in REPORT.closing(summary))
     assert line.startswith(f"Highest valid rate: {'at least ' if note else ''}372.5 ")
     assert note in line
+
+
+def test_a_search_is_selected_by_its_option() -> None:
+    assert "2 rate searches (no --find-peak-qps)" in reasons(collect())
+    searches = ("mlperf_suite/features/peak_search/tests", "-m", "server")
+    nothing = "no --find-peak-qps: leaves nothing to run of 'server'"
+    assert nothing in usage_error(*searches)
+    no_search = usage_error("-m", "offline", "--find-peak-qps")
+    assert "--find-peak-qps: no search is among" in no_search

@@ -1,5 +1,6 @@
 """When the settings choose servers, and how they say to reach them."""
 
+import socket
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from pytest import MonkeyPatch
 
+from meta_tests.plugin.pytest_output import pytest_output
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines.protocol import Engine
@@ -137,3 +139,22 @@ def test_each_endpoint_is_asked_before_a_load(tmp_path: Path, monkeypatch: Monke
     refused = settings_of(results_dir=results, endpoint=[URL], model="owner/name")
     with pytest.raises(UsageError, match=r"^it serves another$"):
         checked(refused, monkeypatch, "it serves another")
+
+
+def test_a_collection_for_an_endpoint_asks_nobody_and_a_plan_asks(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        output = pytest_output(
+            *("--collect-only", "-q", "-m", "server", f"--endpoint={url}"),
+            f"--results-dir={tmp_path}/results",
+        )
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    answered = "estimated once the endpoint answered and was probed"
+    for words in ("1. connect to the endpoint", answered):
+        assert words in output
+    assert "load the engine" not in output
+    refused = pytest_output("--plan", "-m", "server", f"--endpoint={url}", code=4)
+    assert f"ERROR: {url}: " in refused
+    assert not (tmp_path / "results").exists()
