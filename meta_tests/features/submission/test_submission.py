@@ -21,10 +21,12 @@ from meta_tests.features.submission.result_folders import (
 )
 from meta_tests.made_runs import MadeRun, remote_run, write_run
 from mlperf_suite.__main__ import main
+from mlperf_suite.benchmarks.catalog import judged_in_trees
+from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.engines.protocol import REPLAY
-from mlperf_suite.features.submission.texts import REPLAY_NOTICE, cut_accuracy_log
+from mlperf_suite.features.submission.texts import REPLAY_NOTICE, accuracy_txt, cut_accuracy_log
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
 from mlperf_suite.results.run_folder import RunFolder, changed_since_run, read_checksums
@@ -436,3 +438,32 @@ def test_what_cannot_be_used_is_said(tmp_path: Path, submit: Any, system: Path) 
     kept_file.touch()
     status, output = submit(runs)
     assert status == 2 and "already exists" in output and kept_file.exists()
+
+
+@pytest.mark.parametrize("row", judged_in_trees(), ids=lambda row: row.id)
+def test_an_open_tree_of_each_benchmark_obeys_every_rule(
+    row: Benchmark, tmp_path: Path, submit: Callable[..., tuple[int, str]]
+) -> None:
+    round_ = ROUNDS[row.rounds[-1]]
+    run = write_result(tmp_path / "results", row, row.scenario("Offline"), round_, modes=MODES[:2])
+    status, output = submit([run], division="open", round_=round_.name)
+    assert status == 0, output
+    judged = judge_folder(tmp_path / "tree")
+    assert not any(score.failed_rules for score in judged)
+    statuses = {v.rule: v.status for score in judged for v in score.verdicts}
+    assert statuses["accuracy_every_sample"] == statuses["accuracy_whole_dataset"] == "passed"
+
+
+@pytest.mark.parametrize(
+    ("figures", "line"),
+    [
+        ({"rouge1": 38.8, "gen_len": 9.0}, "{'rouge1': 38.8, 'gen_len': 9, 'gen_num': 3}"),
+        ({"word_accuracy": 97.9, "word_error_rate": 2.1}, "Word Error Rate: 2.1%, accuracy=97.9%"),
+        ({"f1": 61.5}, '{"f1": 0.615}'),
+    ],
+)
+def test_accuracy_txt_has_figures_as_the_official_scripts_print_them(
+    figures: dict[str, float], line: str
+) -> None:
+    text = accuracy_txt({**figures, "gen_num": 3.0}, "gen_num", "ab", "")
+    assert {line, "hash=ab"} <= {*text.splitlines()}
