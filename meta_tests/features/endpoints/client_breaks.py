@@ -14,7 +14,7 @@ from meta_tests.tampering.member_changes import GONE, FileChange, scaled, times
 SUMMARY, ACCURACY = "performance/result_summary.json", "accuracy/accuracy_results.json"
 CONFIG, MEASUREMENTS = "config.yaml", "measurements.json"
 AUDIT = "audit/audit_output_caching_test.json"
-EVENTS, WITH_EVENTS = "events.jsonl", "gpt-oss-120b/Interactive"
+EVENTS, WITH_EVENTS = "events.jsonl", "llama3.1-8b/Interactive"
 """The file of a run's events, and the scenario of an honest submission that has it."""
 SYSTEM = "../../../../systems/box.json"
 SERVER, OFFLINE = "llama3.1-8b/Server", "llama3.1-8b/Offline"
@@ -322,16 +322,16 @@ _OF_REQUESTS: dict[str, dict[str, FileChange]] = {
     "salt": {
         "a salt in each prompt": _prompts(lambda n: [f"[{n:016x}] made up"]),
         "a salt in one prompt": _prompts(
-            lambda n: [f"{'[0a1b2c3d4e5f6071] ' * (n == 9)}made up {n % 6396}"]
+            lambda n: [f"{'[0a1b2c3d4e5f6071] ' * (n == 9)}made up {n % 13_368}"]
         ),
         "a text for each prompt": _prompts(lambda n: [f"salt {n}: made up"]),
     },
     "whole_dataset": {
-        "nine tenths of the prompts": _prompts(lambda n: [f"made up {n % 5756}"]),
+        "nine tenths of the prompts": _prompts(lambda n: [f"made up {n % 12_031}"]),
         "one prompt": _prompts(lambda n: ["made up again"]),
     },
-    "warmup_prompts": {"prompts sent before": sent_before(640)},
-    "": {"few prompts sent before": sent_before(639)},
+    "warmup_prompts": {"prompts sent before": sent_before(1_337)},
+    "": {"few prompts sent before": sent_before(1_336)},
     "salt events_agree whole_dataset": {
         "salts of few token ids": _prompts(lambda n: [None, [1, n % 500, *range(50)]])
     },
