@@ -10,6 +10,11 @@ import pytest
 from pytest import MonkeyPatch
 
 from meta_tests.plugin.pytest_output import pytest_output
+from meta_tests.session.timing.kept_offline_run import (
+    check_no_other_takes_its_rate,
+    config_of,
+    takes_a_kept_rate,
+)
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines.protocol import Engine
@@ -17,6 +22,7 @@ from mlperf_suite.errors import UsageError
 from mlperf_suite.features.servers.config import EndpointConfig, parse_endpoint
 from mlperf_suite.features.servers.source import endpoint_config
 from mlperf_suite.loadgen.load_plan import RunKey
+from mlperf_suite.results.schema import Config
 from mlperf_suite.session import engines
 from mlperf_suite.session.engine_source import EngineRequest
 from mlperf_suite.session.engines import load_engine
@@ -25,6 +31,7 @@ from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import plan_session
 from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import Selection
+from mlperf_suite.session.timing.earlier_runs import kept_rate
 from mlperf_suite.settings import Settings, resolve_settings
 
 URL = "http://host:8000"
@@ -158,3 +165,24 @@ def test_a_collection_for_an_endpoint_asks_nobody_and_a_plan_asks(tmp_path: Path
     refused = pytest_output("--plan", "-m", "server", f"--endpoint={url}", code=4)
     assert f"ERROR: {url}: " in refused
     assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"endpoint": ["http://two:8000"]},
+        {"endpoint": [URL], "endpoint_server": "vllm"},
+        {"endpoint": [URL], "endpoint_routing": "round-robin"},
+        {"endpoint": [URL], "served_model_name": "small"},
+    ],
+)
+def test_no_other_system_takes_the_rate_of_servers(tmp_path: Path, other: dict[str, Any]) -> None:
+    check_no_other_takes_its_rate(tmp_path, {"endpoint": [URL]}, other)
+    # Neither says anything of the system.
+    silence = {"endpoint_clients": "2", "engine_silence": "9"}
+    same = resolve_settings(
+        {"results_dir": str(tmp_path), "endpoint": [f"{URL}/v1"], **silence}, {}
+    )
+    assert takes_a_kept_rate(same)
+    config = Config.read(config_of(same, clients=2))
+    assert kept_rate(tmp_path, LLAMA3_1_8B.id, config) == 5.0
