@@ -28,6 +28,7 @@ from mlperf_suite.features.replicas.placement import (
     place_replicas,
     placement_table,
 )
+from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.settings import resolve_settings
 
 EIGHT = Node("1", "node-a", "10.0.0.1", 8, 64, "NVIDIA H100")
@@ -208,3 +209,4 @@ def test_no_other_system_takes_the_rate_of_replicas(tmp_path: Path) -> None:
     check_no_other_takes_its_rate(
         tmp_path, {"replicas": "2"}, {"replicas": "2", "replica_cpus": "1"}, several
     )
+    assert not source_of(resolve_settings({"replicas": "2"}, {})).takes("picture")

@@ -24,7 +24,7 @@ from mlperf_suite.features.servers.source import endpoint_config
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.results.schema import Config
 from mlperf_suite.session import engines
-from mlperf_suite.session.engine_source import EngineRequest
+from mlperf_suite.session.engine_source import EngineRequest, source_of
 from mlperf_suite.session.engines import load_engine
 from mlperf_suite.session.executor import Session
 from mlperf_suite.session.inputs import Inputs
@@ -56,6 +56,8 @@ def test_vllm_is_loaded_without_an_endpoint(tmp_path: Path, monkeypatch: MonkeyP
     assert not loaded
     load_engine(inputs_of(settings_of(endpoint=[URL])), request)
     assert [config.log_file for config in loaded] == [request.log_file]
+    source = source_of(settings_of(endpoint=[URL]))
+    assert (source.takes("picture"), source.takes("sound")) == (True, False)
 
 
 def test_an_endpoint_is_reached_as_the_settings_say() -> None:
@@ -180,9 +182,7 @@ def test_no_other_system_takes_the_rate_of_servers(tmp_path: Path, other: dict[s
     check_no_other_takes_its_rate(tmp_path, {"endpoint": [URL]}, other)
     # Neither says anything of the system.
     silence = {"endpoint_clients": "2", "engine_silence": "9"}
-    same = resolve_settings(
-        {"results_dir": str(tmp_path), "endpoint": [f"{URL}/v1"], **silence}, {}
-    )
+    same = settings_of(endpoint=[f"{URL}/v1"], results_dir=str(tmp_path), **silence)
     assert takes_a_kept_rate(same)
     config = Config.read(config_of(same, clients=2))
     assert kept_rate(tmp_path, LLAMA3_1_8B.id, config) == 5.0
