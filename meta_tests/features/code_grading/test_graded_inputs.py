@@ -44,6 +44,8 @@ def test_only_answers_of_code_end_at_the_closing_fence() -> None:
     stops = run_inputs.stops(MIXTRAL, "performance")
     assert dict(zip(kinds, stops, strict=True)) == {"OpenOrca": "", "GSM8K": "", "MBXP": "\n```\n"}
     assert inputs().stops(LLAMA3_1_8B, "accuracy") == []
+    workloads = (MIXTRAL.workload, DEEPSEEK_R1.workload, GPT_OSS.workload)
+    assert [w.cleans_up_spaces for w in workloads if w] == [True, False, False]
 
 
 def test_each_mode_departs_from_its_own_length() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pytest import MonkeyPatch
 
+from meta_tests.benchmarks.made_model_folder import model_folder
 from meta_tests.plugin.pytest_output import pytest_output
 from meta_tests.session.timing.kept_offline_run import (
     check_no_other_takes_its_rate,
@@ -58,6 +59,10 @@ def test_vllm_is_loaded_without_an_endpoint(tmp_path: Path, monkeypatch: MonkeyP
     assert [config.log_file for config in loaded] == [request.log_file]
     source = source_of(settings_of(endpoint=[URL]))
     assert (source.takes("picture"), source.takes("sound")) == (True, False)
+    model = str(model_folder(tmp_path / "model", LLAMA3_1_8B))
+    at_a_server = inputs_of(settings_of(profile="official", model=model, endpoint=[URL]))
+    words = at_a_server.possible_models(LLAMA3_1_8B)
+    assert words.endswith(": its files are not on this machine")
 
 
 def test_an_endpoint_is_reached_as_the_settings_say() -> None:
