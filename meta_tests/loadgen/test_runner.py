@@ -144,12 +144,7 @@ def test_any_target_takes(tmp_path: Path, qps: float) -> None:
     ],
 )
 def test_a_user_conf_that_did_not_take_fails_the_run(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    scenario: str,
-    old: str,
-    new: str,
-    message: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scenario: str, old: str, new: str, message: str
 ) -> None:
     text_of = LoadPlan.user_conf_text
     monkeypatch.setattr(LoadPlan, "user_conf_text", lambda plan: re.sub(old, new, text_of(plan)))

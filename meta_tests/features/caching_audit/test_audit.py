@@ -207,8 +207,7 @@ def test_the_caching_audit_makes_no_other_selection_longer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "audited"),
-    [((), "llama3.1-8b"), (("--category", "edge"), "llama3.1-8b-edge")],
+    ("options", "audited"), [((), "llama3.1-8b"), (("--category", "edge"), "llama3.1-8b-edge")]
 )
 def test_the_caching_audit_is_made_once_for_a_model(options: tuple[str, ...], audited: str) -> None:
     """The benchmarks of the smoke profile answer with the same model."""

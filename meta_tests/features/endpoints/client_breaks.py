@@ -180,10 +180,7 @@ OF_FILES = [
         (GONE, f"{NO_SCORES} required_files"),
         ({"accuracy_scores": {}}, NO_SCORES),
         ({"accuracy_scores": []}, _UNSCORED),
-        (
-            {f"{FIRST}dataset_type": "performance"},
-            _UNSCORED,
-        ),
+        ({f"{FIRST}dataset_type": "performance"}, _UNSCORED),
         ({"accuracy_scores": lambda s: s * 2}, "accuracy_samples accuracy_gate"),
         ({f"{FIRST}score.rouge2": "15.0"}, "accuracy_gate"),
         ({f"{FIRST}score.rougeL": GONE}, "accuracy_gate"),
