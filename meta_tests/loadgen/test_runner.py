@@ -118,7 +118,7 @@ def test_an_official_plan_sets_the_target_rate_only(name: str) -> None:
     benchmark, scenario, mode = _RUNS[name]
     plan = plan_of(benchmark, scenario.name, mode, benchmark.samples_of(mode), None)
     target = "target_latency" if scenario.name == "SingleStream" else "target_qps"
-    # The accuracy data of gpt-oss-120b has another size than LoadGen's performance samples.
+    # The accuracy data of a benchmark may have another size than LoadGen's performance samples.
     sizes = {PERFORMANCE_SAMPLES_KEY} if benchmark.samples_of(mode) != benchmark.samples else set()
     left_out = {"min_query_count"} if mode == "performance" and scenario.min_queries else set()
     assert plan.user_conf.keys() == {target} | sizes | left_out

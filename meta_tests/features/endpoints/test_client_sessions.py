@@ -244,7 +244,6 @@ def test_without_the_client_the_session_says_how_to_get_it(
     ("options", "words"),
     [
         ({"scenario": "SingleStream"}, "--scenario SingleStream: cannot be used with --client"),
-        ({"find_peak_qps": "true"}, "--find-peak-qps: cannot be used with --client"),
         ({"repeat": "2"}, "--repeat: cannot be used with --client"),
         ({"logs": "results"}, "--logs: cannot be used with --client"),
         ({"endpoint_header": ["X-Key=1"]}, "--endpoint-header: cannot be used with --client"),
