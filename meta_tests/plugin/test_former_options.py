@@ -55,8 +55,8 @@ def test_run_pys_names_are_known_in_any_case(option: str, text: str, value: str 
 
 
 def test_a_switch_may_have_a_0_or_a_1() -> None:
-    result = rewrite(["--high-accuracy", "1", "--details=1", "--plan", "0", "tests/accuracy"])
-    assert result.arguments == ["--high-accuracy", "--details", "tests/accuracy"]
+    result = rewrite(["--high-accuracy", "1", "--allow-other-model=1", "--plan", "0", "tests/"])
+    assert result.arguments == ["--high-accuracy", "--allow-other-model", "tests/"]
     assert result.switched_off == ["plan"]
 
 
