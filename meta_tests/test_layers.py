@@ -3,12 +3,16 @@
 import ast
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 from meta_tests.module_imports import ORDER, PACKAGE, PLACES, files, imports, layer_of
 from mlperf_suite.feature import features
+from mlperf_suite.settings import OPTIONS_OF_FEATURES
 
 BESIDE = ("fixtures", "tests", "meta_tests", "evidence", "perf", "ci", "scripts")
 """What imports the package, and what the package does not import."""
@@ -81,22 +85,54 @@ def test_outside_their_folders_only_tests_of_everything_import_features() -> Non
     assert {name.removeprefix("meta_tests.") for name in importing} == OF_EVERYTHING
 
 
-def test_what_lies_beside_a_feature_names_only_features_that_it_needs() -> None:
-    """Its tests and evidence go with it; those in with_<other>/ go with either."""
+def beside_features(*folders: str) -> Iterator[tuple[Path, set[str], set[str]]]:
+    """Each file, the features that it lies beside, and those that it may name: what they need.
+
+    What lies in with_<other>/ goes with either.
+    """
     needs = {feature.name: feature.needs for feature in features()}
 
     def needed_by(name: str) -> set[str]:
         return {name}.union(*map(needed_by, needs[name]))
 
-    named = re.compile(rf"\b(?:features|evidence|with)(?:[./_]| import )({'|'.join(needs)})\b")
-    foreign = []
-    for path in files("meta_tests/features", "evidence"):
-        folders = path.relative_to(PACKAGE.parent).parts
-        own = needs.keys() & {folder.removeprefix("with_") for folder in folders}
-        if own or "features" in folders:
-            others = set(named.findall(path.read_text())).difference(*map(needed_by, own))
-            foreign += [f"{path}: {other}" for other in others]
+    for path in files(*folders):
+        parts = path.relative_to(PACKAGE.parent).parts
+        own = needs.keys() & {folder.removeprefix("with_") for folder in parts}
+        yield path, own, set().union(*map(needed_by, own))
+
+
+def test_what_lies_beside_a_feature_names_only_features_that_it_needs() -> None:
+    """Its tests and evidence go with it."""
+    names = "|".join(feature.name for feature in features())
+    named = re.compile(rf"\b(?:features|evidence|with)(?:[./_]| import )({names})\b")
+    foreign = [
+        f"{path}: {other}"
+        for path, own, allowed in beside_features("meta_tests/features", "evidence")
+        if own or "features" in path.parts
+        for other in set(named.findall(path.read_text())) - allowed
+    ]
     assert foreign == []
+
+
+def test_tests_name_benchmarks_and_options_of_features_that_they_need() -> None:
+    """Or those that a feature's own modules name."""
+    owners: dict[str, str] = {}
+    for feature in features():
+        rows = (row for module in feature.benchmarks for row in import_module(module).BENCHMARKS)
+        options = import_module(feature.options).OPTIONS if feature.options else ()
+        names = (*(row.id for row in rows), *(OPTIONS_OF_FEATURES[name].flag for name in options))
+        owners |= dict.fromkeys(names, feature.name)
+    named = re.compile(rf"(?<![\w./-])({'|'.join(map(re.escape, owners))})(?![\w-])")
+    foreign = []
+    for path, own, allowed in beside_features("meta_tests"):
+        places = [f"mlperf_suite/features/{name}" for name in allowed]
+        known = "".join(file.read_text() for file in files(*places))
+        for name in set(named.findall(path.read_text())):
+            # The core's own messages name options of features.
+            is_free = name in known or (name.startswith("--") and not own)
+            foreign += [f"{path}: {name}"] * (not is_free and owners[name] not in allowed)
+    everything = {f"{PACKAGE.parent}/meta_tests/{n.replace('.', '/')}.py" for n in OF_EVERYTHING}
+    assert [words for words in foreign if words.partition(": ")[0] not in everything] == []
 
 
 def test_the_page_lists_each_feature_with_its_needs_and_files_that_are_there() -> None:

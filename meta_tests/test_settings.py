@@ -531,6 +531,12 @@ def test_benchmarks_of_one_model_share_a_session() -> None:
         resolve(benchmark=["llama2-70b-99", "mixtral-8x7b"], profile="official")
 
 
+def test_a_search_is_not_made_by_the_official_client() -> None:
+    options = {"endpoint": ["http://127.0.0.1:9"], "client": "inference-endpoint"}
+    with pytest.raises(UsageError, match="--find-peak-qps: cannot be used with --client"):
+        check_options_of_features(resolve(find_peak_qps="true", **options))
+
+
 def test_prices_of_two_currencies_are_refused() -> None:
     words = "--price-kwh 0.3 EUR: --price-hour 98 USD has a different currency"
     with pytest.raises(UsageError, match=words):

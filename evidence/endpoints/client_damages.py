@@ -417,7 +417,7 @@ CLIENT_DAMAGES: dict[str, Break] = {
         EVENTS, issued_at(lambda n: n * 10**6), f"{_EVENTS} issue_times", WITH_EVENTS
     ),
     "a tenth of the prompts sent before": _damage(
-        EVENTS, sent_before(640), "warmup_prompts", WITH_EVENTS
+        EVENTS, sent_before(1_337), "warmup_prompts", WITH_EVENTS
     ),
     "a salt in words": _damage(
         EVENTS,

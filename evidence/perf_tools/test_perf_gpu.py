@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer
 
-from meta_tests import fake_nvml
+from meta_tests.features.accelerators import fake_nvml
 from mlperf_suite.engines.vllm_arguments import VllmConfig
 from mlperf_suite.errors import EngineError
 from perf import gpu

@@ -201,10 +201,7 @@ def repeated(text: str, rows: int) -> pa.Array:
 
 def table(path: Path, column: pa.Array, name: str, *, typed: bool = True) -> Path:
     """A table of a column; `typed`: whether the file says that the text was a dictionary."""
-    others = {
-        "output": repeated("a", len(column)),
-        "highlights": repeated("a", len(column)),
-    }
+    others = {"output": repeated("a", len(column)), "highlights": repeated("a", len(column))}
     pq.write_table(pa.table({name: column} | others), path, store_schema=typed)
     return path
 

@@ -12,12 +12,18 @@ from typing import Any
 import pytest
 
 from meta_tests.benchmarks.made_model_folder import model_folder
-from meta_tests.judging.trees import ACCURACY_TOO, V6_1, by_name, failures_by_run, verdict_lines
+from meta_tests.judging.trees import (
+    ACCURACY_TOO,
+    V6_1,
+    by_name,
+    failures_by_run,
+    modes_of,
+    verdict_lines,
+)
 from meta_tests.made_runs import P99, MadeRun, line, write_run
 from meta_tests.suite_runs import run_python
 from meta_tests.tampering.rule_breaks import AGREEMENT
 from mlperf_suite.benchmarks.audits import Mode
-from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
@@ -161,34 +167,10 @@ def test_own_results_below_a_folder_of_a_divisions_name(tmp_path: Path, within: 
     assert "benchmark_known" in judge_folder(results.parent / within)[0].failed_rules
 
 
-@pytest.mark.parametrize("mode", ["accuracy", "performance", "test07"])
-def test_logs_of_each_mode_are_known_by_the_size_of_its_data(tmp_path: Path, mode: Any) -> None:
-    row = BENCHMARKS["gpt-oss-120b"]
-    assert modes_of(tmp_path / "logs", MadeRun(row, row.scenario("Server"), mode, V6_1)) == {mode}
-    assert failures_by_run(tmp_path / "logs") == {}
-
-
-@pytest.mark.parametrize(("round_", "mode"), [("v6.0", "test09"), ("v6.1", "test06")])
-def test_an_audit_that_draws_is_known_by_its_round(tmp_path: Path, round_: Any, mode: Any) -> None:
-    row = BENCHMARKS["gpt-oss-120b"]
-    run = MadeRun(row, row.scenario("Offline"), "test09", ROUNDS[round_])
-    run.entries["effective_performance_issue_unique"] = False
-    run.answers = [replace(answer, token_ids=answer.token_ids[:3]) for answer in run.answers]
-    assert modes_of(tmp_path / "logs", run) == {mode}
-
-
 @pytest.mark.parametrize("name", ["TEST06", "test06"])
 def test_a_folder_named_after_an_audit_holds_one(tmp_path: Path, name: str) -> None:
     run = MadeRun(LLAMA3_1_8B, OFFLINE, "performance", V6_1)
     assert modes_of(tmp_path / name, run) == {"test06"}
-
-
-def modes_of(folder: Path, run: MadeRun) -> set[str]:
-    """The modes of which a run's logs are taken to be."""
-    write_run(folder, run)
-    (folder / ACCURACY).write_text(run.accuracy_json)
-    (judged,) = judge_folder(folder)
-    return set(judged.modes)
 
 
 def test_loose_accuracy_without_figures_is_not_judged_by_them(tmp_path: Path) -> None:

@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+from meta_tests.made_runs import MadeRun, write_run
 from meta_tests.tampering.rule_breaks import AGREEMENT
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.judging.judge import VerdictGroup, judge_folder
+from mlperf_suite.loadgen.logs import ACCURACY
 
 ROOT = Path(__file__).resolve().parents[2]
 V5_1, V6_0, V6_1 = ROUNDS["v5.1"], ROUNDS["v6.0"], ROUNDS["v6.1"]
@@ -46,3 +48,11 @@ def broken_rules(root: Path, round_: Round) -> list[str]:
     )
     rules.pop("accuracy_passed", None)
     return list(rules)
+
+
+def modes_of(folder: Path, run: MadeRun) -> set[str]:
+    """The modes of which a run's logs are taken to be."""
+    write_run(folder, run)
+    (folder / ACCURACY).write_text(run.accuracy_json)
+    (judged,) = judge_folder(folder)
+    return set(judged.modes)

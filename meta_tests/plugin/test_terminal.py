@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from meta_tests.suite_runs import PYTEST, run_suite
+from meta_tests.suite_runs import PYTEST
 from meta_tests.warm_pytest import WarmSession
 from mlperf_suite.plugin import ci_reports
 from mlperf_suite.plugin.progress import TerminalDisplay
@@ -80,18 +80,6 @@ def test_progress_tells_what_is_left_of_the_session() -> None:
     assert "1 min 36 s left" in terminal.getvalue()
     line = "llama3.1-8b Offline performance: about 1 min 36 s of the session left"
     assert file.getvalue().splitlines() == ["", line]
-
-
-SEARCH = ("mlperf_suite/features/peak_search/tests", "-m", "server", "--find-peak-qps")
-
-
-def test_a_search_that_died_says_failed_and_why(tmp_path: Path) -> None:
-    stand_in = json.dumps({"load_error": "the GPU is on fire"})
-    # With the rate told, no Offline run is made before it.
-    run = run_suite(tmp_path, *STAND_IN, *SEARCH, "--server-target-qps=80", STAND_IN=stand_in)
-    assert run.exit_code != 0 and "the GPU is on fire" in run.output
-    meta = run.summary.meta
-    assert (meta.status, meta.reason) == ("failed", "the GPU is on fire")
 
 
 @pytest.mark.parametrize(

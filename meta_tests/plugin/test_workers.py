@@ -10,11 +10,11 @@ import pytest
 from meta_tests.suite_runs import ROOT, run_suite
 from mlperf_suite.plugin.workers import pytest_xdist_make_scheduler, pytest_xdist_setupnodes
 
-ARGUMENTS = ("-m", "mmlu", "--mmlu-limit=57", "-p", "meta_tests.scoring_plugin")
+STAND_IN = ("-m", "offline", "-p", "meta_tests.stand_in_plugin")
 
 
 def test_workers_with_an_engine_each_are_refused_before_they_start(tmp_path: Path) -> None:
-    run = run_suite(tmp_path / "results", *ARGUMENTS, "-n", "2")
+    run = run_suite(tmp_path / "results", *STAND_IN, "-n", "2")
     assert run.exit_code == pytest.ExitCode.USAGE_ERROR, run.output
     (message,) = [line for line in run.output.splitlines() if line.startswith("ERROR")]
     assert "use --dist loadgroup" in message
@@ -25,7 +25,7 @@ def test_workers_with_an_engine_each_are_refused_before_they_start(tmp_path: Pat
     ("path", "dist", "workers", "options", "refusal"),
     [
         (".", "worksteal", 2, {}, "use --dist loadgroup"),
-        ("mlperf_suite/features/mmlu/tests/test_mmlu.py", "each", 2, {}, "use --dist loadgroup"),
+        ("tests/accuracy/test_accuracy.py", "each", 2, {}, "use --dist loadgroup"),
         (".", "loadgroup", 2, {}, ""),
         (".", "load", 1, {}, ""),
         (".", "load", 2, {"logs": "old"}, ""),
@@ -54,7 +54,7 @@ def test_what_uses_the_engine_is_on_one_worker_and_a_share_on_its_own() -> None:
     for test, group in (
         ("tests/performance/test_offline.py::test_ttft[x]", "engine"),
         ("own/test_mine.py::test_mine", "engine"),
-        ("mlperf_suite/features/mmlu/tests/test_mmlu.py::test_share[engine-2]", "engine-2"),
+        ("own/test_mine.py::test_share[engine-2]", "engine-2"),
         ("meta_tests/test_docs.py::test_x", "meta_tests/test_docs.py::test_x"),
     ):
         assert scheduler._split_scope(test) == group

@@ -389,29 +389,6 @@ def test_a_score_of_a_part_of_the_answers_is_kept_at_their_places(tmp_path: Path
     assert answer_scores(tmp_path) == ("data", {"rouge1": {1: 20, 3: 0}, "gsm8k": {0: 100, 2: 0}})
 
 
-def test_an_mmlu_run_is_compared_question_by_question(tmp_path: Path) -> None:
-    for name, slower in (("a", 0), ("b", 30)):
-        folder = tmp_path / name
-        folder.mkdir()
-        rows = [f"anatomy,{i},{int(i < 200 - slower)}" for i in range(300)]
-        text = "\n".join(["subject,question_id,correct", *rows])
-        (folder / "samples.csv").write_text(text)
-        (folder / "config.json").write_text('{"dataset": {"sha256": "data"}}')
-        meta = {"benchmark": "mmlu", "category": None, "scenario": None, "model": "m"}
-        figures = {"accuracy": (200 - slower) / 3, "stderr": 2.7}
-        (folder / "summary.json").write_text(json.dumps({"meta": meta, "run": {"mmlu": figures}}))
-    (scores,) = answer_scores(tmp_path / "a")[1].values()
-    assert (scores["anatomy", "0"], scores["anatomy", "299"]) == (100, 0)
-    (baseline,) = load_baselines([tmp_path / "a"]).values()
-    assert baseline.kind == ("mmlu", "")
-    current = _read(tmp_path / "b")
-    (paired,) = baseline.judge(current, tmp_path / "b", 0.05).metrics
-    assert (paired.outcome, paired.noise_from) == ("regressed", "the same samples")
-    (tmp_path / "a" / "samples.csv").unlink()
-    (alone,) = baseline.judge(current, tmp_path / "b", 0.05).metrics
-    assert alone.noise_from == "the spread of the samples"
-
-
 def test_scores_of_any_scorer_are_compared(tmp_path: Path) -> None:
     for name, loss in (("a", 0.0), ("b", 4.0)):
         scores = [

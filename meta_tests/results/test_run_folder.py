@@ -35,7 +35,6 @@ KINDS = (
     "llama3.1-8b-edge-offline",
     "llama3.1-8b-interactive",
     "llama2-70b-99.9-offline",
-    "mmlu",
 )
 
 
@@ -43,12 +42,10 @@ def test_a_folder_is_called_by_its_time_benchmark_and_scenario(tmp_path: Path) -
     first, two = (RunFolder(tmp_path, "llama3.1-8b", "Offline", NOW) for _ in range(2))
     assert first.path.name == "20261120-101500-llama3.1-8b-offline"
     assert two.path.name == "20261120-101500-llama3.1-8b-offline-2"
-    mmlu = RunFolder(tmp_path, "mmlu", None, NOW)
-    assert (mmlu.kind, mmlu.path.name) == ("mmlu", "20261120-101500-mmlu")
     for foreign in ("notes", "20261120-my-notes", "20261120-101500", "20261120-101500-my-notes"):
         (tmp_path / foreign).mkdir()
     (tmp_path / "20261120-101500-offline-copy").mkdir()
-    assert set(run_folders(tmp_path)) == {first.path, two.path, mmlu.path}
+    assert set(run_folders(tmp_path)) == {first.path, two.path}
 
 
 def test_only_runs_of_exactly_this_kind_are_dropped(tmp_path: Path) -> None:
@@ -57,10 +54,8 @@ def test_only_runs_of_exactly_this_kind_are_dropped(tmp_path: Path) -> None:
         summary = tmp_path / f"20261119-101500-{kind}" / "summary.json"
         write_json(summary, {"schema_version": 6, "meta": {"status": "complete"}})
     rest = {f"20261119-101500-{kind}" for kind in KINDS}
-    for own in ("llama3.1-8b-offline", "mmlu"):
-        benchmark, _, scenario = own.rpartition("-")
-        folder = RunFolder(tmp_path, benchmark or own, scenario if benchmark else None, NOW)
-        assert folder.kind == own
+    for own in ("llama3.1-8b-offline", "llama3.1-8b-edge-offline"):
+        folder = RunFolder(tmp_path, own.removesuffix("-offline"), "Offline", NOW)
         folder.drop_older()
         rest = rest - {f"20261119-101500-{own}"} | {folder.path.name}
         assert {path.name for path in run_folders(tmp_path)} == rest
@@ -79,9 +74,9 @@ def test_a_file_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("version", [5, "6", None])
 def test_a_summary_of_another_version_is_one_clear_line(tmp_path: Path, version: object) -> None:
-    folder = tmp_path / "20261120-101500-mmlu"
+    folder = tmp_path / "20261120-101500-llama3.1-8b-offline"
     folder.mkdir()
-    content = {"schema_version": version, "meta": {"benchmark": "mmlu", "status": "complete"}}
+    content = {"schema_version": version, "meta": {"status": "complete"}}
     (folder / "summary.json").write_text(json.dumps(content))
     fault = f"format version {version}, and this suite reads version 6"
     assert read_summary(folder) is None
@@ -117,9 +112,9 @@ def test_a_secret_in_one_entry_is_not_written(
 def test_the_verdicts_of_a_second_audit_are_no_change_and_its_scores_are_evidence(
     tmp_path: Path,
 ) -> None:
-    folder = RunFolder(tmp_path, "gpt-oss-120b", "Offline", NOW)
+    folder = RunFolder(tmp_path, "llama3.1-8b", "Offline", NOW)
     folder.write("config.json", {})
-    scores = folder.log_folder("test07") / "gpt_oss.json"
+    scores = folder.log_folder("test07") / "rouge.json"
     scores.parent.mkdir(parents=True)
     verdicts = folder.compliance / "verdicts.json"
     for words in ("[1]", "[1, 2]"):
@@ -130,7 +125,7 @@ def test_the_verdicts_of_a_second_audit_are_no_change_and_its_scores_are_evidenc
     scores.write_text('{"exact_match": 60}')
     verdicts.write_text("[3]")
     assert changed_since_run(folder.path) == [
-        "Compliance/TEST07/gpt_oss.json was changed after the run",
+        "Compliance/TEST07/rouge.json was changed after the run",
         "Compliance/verdicts.json was changed after the run",
     ]
 
@@ -181,7 +176,7 @@ def test_half_a_file_is_no_file(tmp_path: Path) -> None:
 
 
 def test_the_tenth_run_of_a_second_is_newer_than_the_second(tmp_path: Path) -> None:
-    folders = [RunFolder(tmp_path, "mmlu", None, NOW).path for _ in range(11)]
+    folders = [RunFolder(tmp_path, "llama3.1-8b", "Offline", NOW).path for _ in range(11)]
     assert run_folders(tmp_path) == folders[::-1]
 
 
@@ -190,7 +185,7 @@ def test_runs_are_in_the_order_of_instants_whatever_the_clock_of_each_said(tmp_p
     starts = ["2026-10-25T02:50:00+02:00", "2026-10-25T02:10:00+01:00", "2026-10-25T01:20:00+00:00"]
     folders = []
     for start in starts:
-        folder = RunFolder(tmp_path, "mmlu", None, datetime.fromisoformat(start))
+        folder = RunFolder(tmp_path, "llama3.1-8b", "Offline", datetime.fromisoformat(start))
         folder.write("summary.json", {"schema_version": 6, "meta": {"started": start}})
         folders.append(folder.path)
     assert folders != sorted(folders)
@@ -199,7 +194,7 @@ def test_runs_are_in_the_order_of_instants_whatever_the_clock_of_each_said(tmp_p
 
 def run_of(results_dir: Path, hour: int, status: str | None = "complete") -> RunFolder:
     """A run that ended, or with a status of its own; None: without a summary."""
-    folder = RunFolder(results_dir, "mmlu", None, NOW.replace(hour=hour))
+    folder = RunFolder(results_dir, "llama3.1-8b", "Offline", NOW.replace(hour=hour))
     if status is not None:
         folder.write("summary.json", {"schema_version": 6, "meta": {"status": status}})
     return folder

@@ -93,9 +93,11 @@ def test_an_engine_is_named_by_the_precision_of_its_weights(
     assert loaded.name("runs") == name
 
 
-def test_what_replicas_compute_on_is_kept_of_mmlu_too() -> None:
-    """Where they share the questions, the driver's machine is not what was measured."""
-    inputs = inputs_of(settings_of(replicas="2"))
+def test_what_one_system_computes_on_is_kept_of_each_engine(monkeypatch: MonkeyPatch) -> None:
+    """Of replicas, the driver's machine is not what was measured."""
+    source = SimpleNamespace(is_one_system=True)
+    monkeypatch.setattr("mlperf_suite.session.recorder.source_of", lambda _: source)
+    inputs = inputs_of(settings_of())
     loaded = Engines(inputs, load_engine, ProgressDisplay())
     machines = [{"host": "b", "here": False, "gpu": H100, "gpus": 2}]
     loaded.descriptions["scoring"] = described(machines=machines)

@@ -93,10 +93,3 @@ def test_the_printed_plan_fits_80_columns_and_adds_up() -> None:
     assert lines[0] == f"plan: {len(plan.steps)} steps, about 1 h 1 min"
     assert len(lines) == len(plan.steps) + 2
     assert plan.summary_lines(3661.0) == lines[:1]
-
-
-def test_accuracy_data_of_another_kind_shows_no_rate_for_performance() -> None:
-    """gpt-oss-120b's accuracy answers are some eight times as long."""
-    for benchmark, rates in (("gpt-oss-120b", 1), ("llama2-70b-99", 0)):
-        runs = [RunKey(benchmark, "Offline", mode) for mode in MODES[:2]]
-        assert kinds(plan_session(Selection(runs))).count("rate") == rates

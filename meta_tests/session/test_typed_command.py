@@ -32,10 +32,7 @@ RUN = {"LANG": "C", "SERVER_TARGET_QPS": "1 2", "HF_TOKEN": SECRET}
     ],
 )
 def test_a_command_is_as_it_was_typed_without_secrets(
-    words: list[str],
-    environment: dict[str, str],
-    typed: str,
-    monkeypatch: pytest.MonkeyPatch,
+    words: list[str], environment: dict[str, str], typed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(secrets, "_secrets", set())
     secrets.remember(SECRET)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from meta_tests.plugin.pytest_output import collected_tests
 from meta_tests.stand_in import Delays, StandInEngine
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Generation
@@ -17,6 +18,7 @@ from mlperf_suite.features.caching_audit.kind import CachingKey
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
 from mlperf_suite.results.run_folder import changed_since_run
+from mlperf_suite.rules.registry import rules_of
 from mlperf_suite.session.executor import Session
 from mlperf_suite.session.plan import plan_session
 from mlperf_suite.session.progress_display import ProgressDisplay
@@ -196,3 +198,21 @@ def test_its_plan_is_one_step_whose_time_is_told() -> None:
         blocks_s(EngineSpeed(0.0005, 0.04, 0.001), 365, at_once) for at_once in (2, 4)
     )
     assert 2 < small_s < large_s < 30
+
+
+def test_the_caching_audit_makes_no_other_selection_longer() -> None:
+    tests = collected_tests("-m", "datacenter or edge or accuracy or performance")
+    assert len(tests) > 100
+    assert not [test for test in tests if "test_caching" in test]
+
+
+@pytest.mark.parametrize(
+    ("options", "audited"), [((), "llama3.1-8b"), (("--category", "edge"), "llama3.1-8b-edge")]
+)
+def test_the_caching_audit_is_made_once_for_a_model(options: tuple[str, ...], audited: str) -> None:
+    """The benchmarks of the smoke profile answer with the same model."""
+    tests = collected_tests(
+        "-m", "compliance", "mlperf_suite/features/caching_audit/tests", *options
+    )
+    assert len(tests) == len(rules_of("caching"))
+    assert {test.partition("[")[2] for test in tests} == {f"{audited}]"}

@@ -3,6 +3,7 @@
 import itertools
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -139,17 +140,20 @@ def test_a_run_ends_after_several_requests_in_a_row_without_an_answer() -> None:
 # What is refused, and prompts
 
 
-def test_engines_that_it_does_not_measure_are_refused() -> None:
+def test_engines_that_it_does_not_measure_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     urls = ["http://127.0.0.1:9", "http://127.0.0.1:8"]
     refusals: list[tuple[dict[str, Any], str]] = [
         ({"profile": "official"}, "an official run measures a server"),
-        ({"replicas": "2"}, "name one server"),
         ({"endpoint": urls}, "name one server"),
     ]
     for options, words in refusals:
         settings = resolve_settings({"benchmark": [NAME], **options}, {})
         with pytest.raises(UsageError, match=words):
             KIND.check_engine(QWEN3_6_27B, settings)
+    several = SimpleNamespace(one_by_one=False)
+    monkeypatch.setattr("mlperf_suite.features.chats.kind.source_of", lambda _: several)
+    with pytest.raises(UsageError, match="name one server"):
+        KIND.check_engine(QWEN3_6_27B, resolve_settings({"benchmark": [NAME]}, {}))
 
 
 def test_it_shares_a_session_with_no_other_benchmark(tmp_path: Path) -> None:

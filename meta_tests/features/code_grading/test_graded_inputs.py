@@ -18,6 +18,8 @@ from mlperf_suite.features.code_grading.benchmarks.mixtral_8x7b import MIXTRAL_8
 from mlperf_suite.features.code_grading.sandbox.box import NoSandbox, Sandbox
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.session.plan import plan_session
+from mlperf_suite.session.run_kind import Selection
 from mlperf_suite.settings import resolve_settings
 
 
@@ -42,6 +44,37 @@ def test_only_answers_of_code_end_at_the_closing_fence() -> None:
     stops = run_inputs.stops(MIXTRAL, "performance")
     assert dict(zip(kinds, stops, strict=True)) == {"OpenOrca": "", "GSM8K": "", "MBXP": "\n```\n"}
     assert inputs().stops(LLAMA3_1_8B, "accuracy") == []
+    workloads = (MIXTRAL.workload, DEEPSEEK_R1.workload, GPT_OSS.workload)
+    assert [w.cleans_up_spaces for w in workloads if w] == [True, False, False]
+
+
+def test_each_mode_departs_from_its_own_length() -> None:
+    """10,240 tokens are right in performance, and cut an accuracy run's answers short."""
+    for mode, tokens, found in (
+        ("accuracy", None, ()),
+        ("performance", None, ()),
+        ("performance", "10240", ()),
+        ("performance", "32768", ("at most 32768 new tokens, not 10240",)),
+        ("accuracy", "10240", ("at most 10240 new tokens, not 32768",)),
+    ):
+        options: dict[str, Any] = {"max_new_tokens": tokens} if tokens else {}
+        run_inputs = inputs(profile="official", benchmark=[GPT_OSS.id], **options)
+        assert run_inputs.deviations(GPT_OSS, GPT_OSS.scenario("Offline"), {}, mode=mode) == found
+
+
+def test_accuracy_data_of_another_kind_shows_no_rate_for_performance() -> None:
+    """gpt-oss-120b's accuracy answers are some eight times as long."""
+    for benchmark, rates in ((GPT_OSS.id, 1), ("llama2-70b-99", 0)):
+        runs = [RunKey(benchmark, "Offline", mode) for mode in ("accuracy", "performance")]
+        steps = plan_session(Selection(runs)).steps
+        assert [step.kind for step in steps].count("rate") == rates
+
+
+def test_a_search_is_of_a_round_that_offers_its_scenario() -> None:
+    run_inputs = inputs(profile="official", benchmark=["deepseek-r1"], round="v5.1")
+    run_inputs._check_round(DEEPSEEK_R1, ["Server"])
+    with pytest.raises(UsageError, match=r"deepseek-r1 Interactive is part of v6\.0, v6\.1"):
+        run_inputs._check_round(DEEPSEEK_R1, ["Interactive"])
 
 
 def test_an_official_accuracy_run_asks_for_the_problems_of_its_programs() -> None:

@@ -1,10 +1,13 @@
 """Runs of gpt-oss-120b and deepseek-r1: audits, samples, references, speculation."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from meta_tests.judging.trees import failures_by_run, modes_of
+from meta_tests.loadgen.made_plans import plan_of
 from meta_tests.made_runs import MadeRun, answers_in_order, issue_of
 from meta_tests.tampering.rule_breaks import (
     check_cut_log,
@@ -260,3 +263,27 @@ def test_the_method_alone_as_earlier_versions_kept_it() -> None:
     assert faults(GPT_OSS_120B, "Server", "eagle3") == ((BY_EAGLE3,), ())
     deviations, undisclosed = faults(GPT_OSS_120B, "Interactive", "eagle3")
     assert (deviations, len(undisclosed)) == ((), 4)
+
+
+def test_what_mlperf_conf_leaves_out_is_set_for_performance_alone() -> None:
+    for mode, least in (("performance", 6_396), ("test09", None)):
+        plan = plan_of(GPT_OSS_120B, "Offline", mode, 6_396, None)
+        assert plan.user_conf.get("min_query_count") == least
+        assert plan.log_values["requested_min_query_count"] == 6_396
+
+
+@pytest.mark.parametrize("mode", ["accuracy", "performance", "test07"])
+def test_loose_logs_of_each_mode_are_known_by_the_size_of_its_data(
+    tmp_path: Path, mode: Any
+) -> None:
+    run = MadeRun(GPT_OSS_120B, GPT_OSS_120B.scenario("Server"), mode)
+    assert modes_of(tmp_path / "logs", run) == {mode}
+    assert failures_by_run(tmp_path / "logs") == {}
+
+
+@pytest.mark.parametrize(("round_", "mode"), [("v6.0", "test09"), ("v6.1", "test06")])
+def test_an_audit_that_draws_is_known_by_its_round(tmp_path: Path, round_: Any, mode: Any) -> None:
+    run = MadeRun(GPT_OSS_120B, GPT_OSS_120B.scenario("Offline"), "test09", ROUNDS[round_])
+    run.entries["effective_performance_issue_unique"] = False
+    run.answers = [replace(answer, token_ids=answer.token_ids[:3]) for answer in run.answers]
+    assert modes_of(tmp_path / "logs", run) == {mode}

@@ -286,9 +286,7 @@ OF_ONE_TURN = [
     ),
     *_file_breaks("r24/point.yaml", ({f"{WINDOW}duration_s": 600.0}, "")),
     *_file_breaks(
-        POINTS,
-        ({"target_cohort": "2026-12-C1"}, "seeds"),
-        ({"offline": "none"}, "offline_point"),
+        POINTS, ({"target_cohort": "2026-12-C1"}, "seeds"), ({"offline": "none"}, "offline_point")
     ),
     *_file_breaks("r512/point.yaml", ({"offline": "elected"}, "offline_point accuracy_points")),
     # The system
@@ -390,8 +388,7 @@ OF_ONE_TURN = [
         ({f"{FIRST}total_samples": 13_367}, "accuracy_gate"),
     ),
     *_folder_breaks(
-        "runs_of_their_own",
-        {"one accuracy run": lambda c: shutil.copy(c / SCORES, c / "r16")},
+        "runs_of_their_own", {"one accuracy run": lambda c: shutil.copy(c / SCORES, c / "r16")}
     ),
     *_folder_breaks(
         "accuracy_points runs_of_their_own",
@@ -402,8 +399,7 @@ OF_ONE_TURN = [
         },
     ),
     *_folder_breaks(
-        "",
-        {"by data sets": _in_results(lambda s: {score["dataset_name"]: score for score in s})},
+        "", {"by data sets": _in_results(lambda s: {score["dataset_name"]: score for score in s})}
     ),
     *_folder_breaks(
         "accuracy_gate",
@@ -501,8 +497,7 @@ OF_POWER = [
         ),
     ),
     *_folder_breaks(
-        "",
-        {"none, serviced": _together((POWER, GONE), *map(_serviced, (SYSTEMS, POINTS)))},
+        "", {"none, serviced": _together((POWER, GONE), *map(_serviced, (SYSTEMS, POINTS)))}
     ),
 ]
 

@@ -63,8 +63,7 @@ def test_a_smoke_run_keeps_to_ten_times_the_limit(run: OfficialClientFacts, stat
 
 
 @pytest.mark.parametrize(
-    ("duration_s", "words", "status"),
-    [(599.97, "599.9 s", "failed"), (600.0, "600.0 s", "passed")],
+    ("duration_s", "words", "status"), [(599.97, "599.9 s", "failed"), (600.0, "600.0 s", "passed")]
 )
 def test_a_moment_too_short_is_not_long_enough(duration_s: float, words: str, status: str) -> None:
     run = facts(1_000, smoke=False)

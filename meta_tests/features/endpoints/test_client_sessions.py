@@ -11,6 +11,7 @@ import pytest
 from meta_tests.features.endpoints.official_client_stand_in import write_client
 from meta_tests.features.servers.stand_in_options import StandIn
 from meta_tests.features.servers.stand_in_server import RunningStandIn, stand_in_server
+from meta_tests.plugin.pytest_output import collect, collected_tests, reasons, usage_error
 from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.rounds import ROUNDS
@@ -243,7 +244,6 @@ def test_without_the_client_the_session_says_how_to_get_it(
     ("options", "words"),
     [
         ({"scenario": "SingleStream"}, "--scenario SingleStream: cannot be used with --client"),
-        ({"find_peak_qps": "true"}, "--find-peak-qps: cannot be used with --client"),
         ({"repeat": "2"}, "--repeat: cannot be used with --client"),
         ({"logs": "results"}, "--logs: cannot be used with --client"),
         ({"endpoint_header": ["X-Key=1"]}, "--endpoint-header: cannot be used with --client"),
@@ -263,3 +263,29 @@ def test_what_cannot_go_together_is_refused_in_a_line(options: dict[str, Any], w
 def test_a_run_issues_whole_passes_of_the_data() -> None:
     assert whole_passes(84, 5.0, 0.0) == whole_passes(84, None, 600.0) == 84
     assert whole_passes(100, 1.0, 600.0) == 700
+
+
+OF_SERIES = (*SERIES, "--endpoint=http://127.0.0.1:1", CLIENT)
+
+
+def test_the_series_selects_its_curve_alone() -> None:
+    tests = collected_tests(*OF_SERIES)
+    assert tests and all("test_curve.py" in test for test in tests)
+    assert tests == collected_tests(*OF_SERIES[1:], "-m", "curve")
+    assert "(--series endpoints)" in reasons(collect(*OF_SERIES))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((*OF_SERIES, "-m", "server"), "--series endpoints: leaves nothing to run of 'server'"),
+        ((*OF_SERIES, "--scenario=Server"), "--scenario Server, --series endpoints: leaves"),
+        (OF_SERIES[:1], "--series: can only be used with --endpoint URL"),
+        (OF_SERIES[:2], "--series endpoints: can only be used with --client inference-endpoint"),
+        ((*OF_SERIES, "--benchmark=llama3.1-8b-edge"), "cannot be measured with --series endpoin"),
+    ],
+)
+def test_what_the_series_does_not_measure_is_a_usage_error(
+    arguments: tuple[str, ...], message: str
+) -> None:
+    assert message in usage_error(*arguments)

@@ -10,9 +10,7 @@ from mlperf_suite.features.endpoints.curve.closed_loop import LoopTimes
 from mlperf_suite.features.endpoints.curve.curve_figures import CurvePoint
 from mlperf_suite.features.endpoints.curve.curve_kind import CurveKey
 from mlperf_suite.features.endpoints.curve.curve_points import (
-    BLOCKS,
     c_max_of,
-    endless_order,
     growing_queue,
     next_probe,
     planned_points,
@@ -45,11 +43,6 @@ def test_the_points_of_a_curve_are_of_each_region_and_the_widest_gap_is_filled_f
     assert planned_points(3) == [1, 2, 3] and not regions_of(3, 1) and not regions_of(None, 1)
 
 
-def test_each_pass_has_every_sample_once() -> None:
-    order = endless_order(20, 1)
-    assert [sorted(next(order) for _ in range(20)) for _ in range(3)] == [[*range(20)]] * 3
-
-
 def figures(times: LoopTimes, concurrency: int) -> CurvePoint:
     return point_of(times.answered(), times.issuing_s, concurrency)
 
@@ -64,16 +57,6 @@ def steady(concurrency: int, rounds: int, issuing_s: float) -> LoopTimes:
             times.ended_s.append(begin + 10.0)
             times.tokens.append(11)
     return times
-
-
-def test_figures_of_a_steady_server() -> None:
-    point = figures(steady(4, 20, 200.0), 4)
-    assert point.system_tps == pytest.approx(4 * 11 / 10)
-    assert (point.tpot_p50_ms, point.tpot_p90_ms) == pytest.approx((900, 900))
-    assert (point.ttft_p90_ms, point.tps_per_user) == pytest.approx((1000, 1 / 0.9))
-    assert len(point.blocks) == BLOCKS
-    mean = sum(block.tokens_per_sec for block in point.blocks) / BLOCKS
-    assert mean == pytest.approx(point.system_tps)
 
 
 def test_a_window_without_an_answer_for_each_user_is_the_whole_run() -> None:

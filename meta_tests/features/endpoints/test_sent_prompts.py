@@ -9,19 +9,6 @@ from meta_tests.features.endpoints.made_inputs import messages, salts, sent
 from mlperf_suite.features.endpoints.official_client_results.sent_prompts import SentPrompts
 
 
-def test_drawn_salts_are_accepted_in_each_form() -> None:
-    for bits, system in ((64, ""), (256, "Be brief.\n\n")):
-        drawn = salts(200, bits)
-        for prompts in (
-            [f"{system}[{salt}] made up" for salt in drawn],
-            [messages(system, f"[{salt}] made up") for salt in drawn],
-            [messages(f"{system}[salt: {salt}]", "made up") for salt in drawn],
-        ):
-            counted = sent(prompts)
-            assert (counted.readable, counted.salted) == (200, 200)
-            assert (list(counted.faults), counted.least_bits) == ([], bits)
-
-
 @pytest.mark.parametrize(
     ("prompts", "fault"),
     [

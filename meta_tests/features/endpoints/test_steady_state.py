@@ -14,10 +14,7 @@ from mlperf_suite.features.endpoints.official_client_results.steady_state import
     _trend_variance,
     steady_state,
 )
-from mlperf_suite.features.endpoints.official_client_results.super_passes import (
-    read_super_passes,
-    super_pass_size,
-)
+from mlperf_suite.features.endpoints.official_client_results.super_passes import read_super_passes
 
 
 def state_of(levels_ms: Sequence[float], least_s: float = 1200.0) -> SteadyState:
@@ -76,10 +73,6 @@ def test_a_part_of_the_data_set_and_long_latencies_are_no_steady_state() -> None
     for one in passes:
         one.latency = [int(400e9)] * SIZE
     assert steady_state(passes, SIZE, SIZE, 1200.0).status == "insufficient_duration"
-
-
-def test_a_super_pass_is_whole_passes_that_hold_the_requests_under_way() -> None:
-    assert [super_pass_size(10, concurrency) for concurrency in (1, 10, 11)] == [10, 10, 20]
 
 
 def count_words(texts: Sequence[str]) -> list[int]:

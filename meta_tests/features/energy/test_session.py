@@ -273,10 +273,16 @@ def test_an_engine_elsewhere_has_its_own_meters(openings: list[Any]) -> None:
     assert openings == []
 
 
-def test_a_server_elsewhere_is_not_metered(openings: list[Any]) -> None:
+def meters_at(monkeypatch: MonkeyPatch, *urls: str) -> Meters:
+    """Those of an engine that is reached at URLs."""
+    source = SimpleNamespace(urls=lambda _: urls)
+    monkeypatch.setattr(energy, "source_of", lambda _: source)
+    return find_meters(resolve_settings({}, {}), engine())
+
+
+def test_a_server_elsewhere_is_not_metered(openings: list[Any], monkeypatch: MonkeyPatch) -> None:
     for host in ("[2001:db8::1]", "localhost.example.com"):
-        urls = ["http://localhost:1", f"http://{host}:8000"]
-        meters = find_meters(resolve_settings({"endpoint": urls}, {}), engine())
+        meters = meters_at(monkeypatch, "http://localhost:1", f"http://{host}:8000")
         assert meters.counters == () and openings == []
         assert [absence.why for absence in meters.absent] == [ELSEWHERE]
 
@@ -287,7 +293,6 @@ def test_a_server_on_this_machine(openings: list[Any], monkeypatch: MonkeyPatch)
     monkeypatch.setattr("psutil.net_if_addrs", lambda: own)
     monkeypatch.setattr("socket.gethostname", lambda: "gpu-7")
     for host in ("localhost", "[::1]", "127.8.8.8", "10.0.0.7", "gpu-7"):
-        settings = resolve_settings({"endpoint": [f"http://{host}:8000"]}, {})
-        meters = find_meters(settings, engine())
+        meters = meters_at(monkeypatch, f"http://{host}:8000")
         assert names(meters) == ["GPU 0", "CPU"] and openings.pop() == (0, 0, {})
         assert meters.note.startswith("Of this whole machine")

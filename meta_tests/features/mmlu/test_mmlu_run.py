@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pytest import CaptureFixture, MonkeyPatch
 
+from meta_tests.plugin.pytest_output import collect, pytest_output, reasons, usage_error
 from meta_tests.session.scripted_session import (
     ACCURACY,
     FULL,
@@ -46,9 +47,12 @@ from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.reports.run_report import remote_note
 from mlperf_suite.reports.writing import write_reports
+from mlperf_suite.results.baseline import answer_scores, load_baselines
+from mlperf_suite.results.comparability import differences, identity_of
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_summary, run_folders
 from mlperf_suite.results.schema import Config, EngineFacts, Meta, Summary
 from mlperf_suite.session.run_kind import kind_of
+from mlperf_suite.settings import resolve_settings
 
 ARGUMENTS = ("-m", "mmlu", "-p", "meta_tests.scoring_plugin")
 EMBEDDED = load_mmlu("embedded")
@@ -347,3 +351,55 @@ def test_the_report_says_whose_hardware_is_described(tmp_path: Path) -> None:
         config = Config(engine=EngineFacts(settings=engine))
         text = markdown_text(mmlu_sections(summary, tmp_path, config))
         assert (remote_note("summary.json and config.json") in text) is bool(engine)
+
+
+def test_mmlu_is_of_no_benchmark_category_and_scenario() -> None:
+    assert "test_mmlu_score" in collect()
+    assert "test_mmlu_score" not in collect("--benchmark", "llama3.1-8b")
+    assert "test_mmlu_score" in collect("--mode", "accuracy")
+    assert "test_mmlu_score" not in collect("--mode", "performance")
+    assert "1 test of MMLU's shares (one engine)" in reasons(collect())
+    assert "--scenario Offline: leaves nothing" in usage_error("-m", "mmlu", "--scenario=Offline")
+
+
+def test_mmlu_pys_command_is_taken_with_m_mmlu() -> None:
+    options = ("--total-limit=100", "--precision=bf16", "--details", "1")
+    assert "MMLU through lm-eval" in pytest_output("--plan", "-m", "mmlu", *options)
+
+
+def test_its_options_count_in_its_own_runs_alone() -> None:
+    first, second = (
+        Config(settings=resolve_settings(options, {}).as_json())
+        for options in ({}, {"mmlu_shots": "3", "warmup": "0"})
+    )
+    for meta, found in (
+        (Meta(benchmark=LLAMA), {"setting warmup"}),
+        (Meta(benchmark="mmlu"), {"setting mmlu_shots"}),
+        (Meta(benchmark="mmlu", shots=3), set()),
+    ):
+        runs = [identity_of(config, Summary(meta=meta)) for config in (first, second)]
+        assert {fact.name for fact in differences(*runs)} == found
+
+
+def test_an_mmlu_run_is_compared_question_by_question(tmp_path: Path) -> None:
+    for name, slower in (("a", 0), ("b", 30)):
+        folder = tmp_path / name
+        folder.mkdir()
+        rows = [f"anatomy,{i},{int(i < 200 - slower)}" for i in range(300)]
+        text = "\n".join(["subject,question_id,correct", *rows])
+        (folder / "samples.csv").write_text(text)
+        (folder / "config.json").write_text('{"dataset": {"sha256": "data"}}')
+        meta = {"benchmark": "mmlu", "category": None, "scenario": None, "model": "m"}
+        figures = {"accuracy": (200 - slower) / 3, "stderr": 2.7}
+        (folder / "summary.json").write_text(json.dumps({"meta": meta, "run": {"mmlu": figures}}))
+    (scores,) = answer_scores(tmp_path / "a")[1].values()
+    assert (scores["anatomy", "0"], scores["anatomy", "299"]) == (100, 0)
+    (baseline,) = load_baselines([tmp_path / "a"]).values()
+    assert baseline.kind == ("mmlu", "")
+    current = read_summary(tmp_path / "b")
+    assert current is not None
+    (paired,) = baseline.judge(current, tmp_path / "b", 0.05).metrics
+    assert (paired.outcome, paired.noise_from) == ("regressed", "the same samples")
+    (tmp_path / "a" / "samples.csv").unlink()
+    (alone,) = baseline.judge(current, tmp_path / "b", 0.05).metrics
+    assert alone.noise_from == "the spread of the samples"

@@ -4,6 +4,7 @@ import json
 import wave
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -38,19 +39,16 @@ def test_each_round_has_its_prompt_answer_limit_and_scorer(
 
 
 @pytest.mark.parametrize("row", WITH_MEDIA, ids=lambda row: row.id)
-@pytest.mark.parametrize("options", [{"endpoint": ["http://127.0.0.1:9"]}, {"replicas": "2"}])
 def test_an_engine_that_is_not_given_the_media_is_refused(
-    row: Any, options: dict[str, Any]
+    row: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = resolve_settings({"benchmark": [row.id], **options}, {})
-    (option,) = options
-    if (option, row.smoke.media) == ("endpoint", "picture"):
-        # A chat server is given it in a message.
-        Inputs(settings, [row])._check_media(row)
-        return
-    with pytest.raises(UsageError, match=f"--{option}: {row.id}'s prompts carry {row.smoke.media}"):
-        Inputs(settings, [row])._check_media(row)
-    Inputs(resolve_settings({"benchmark": [row.id]}, {}), [row])._check_media(row)
+    run_inputs = Inputs(resolve_settings({"benchmark": [row.id]}, {}), [row])
+    run_inputs._check_media(row)
+    source = SimpleNamespace(option="--elsewhere", takes=lambda media: False)
+    monkeypatch.setattr("mlperf_suite.session.inputs.source_of", lambda _: source)
+    words = f"--elsewhere: {row.id}'s prompts carry {row.smoke.media}"
+    with pytest.raises(UsageError, match=words):
+        run_inputs._check_media(row)
 
 
 # LibriSpeech's repacked clips: manifest, WAV files, and prompts that carry the sound

@@ -1,6 +1,7 @@
 """The search for the highest valid rate: on systems of a known rate, in sessions, in reports."""
 
 import itertools
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from pytest import MonkeyPatch
 
 from meta_tests.features.peak_search.known_systems import search_rates, system, trial
 from meta_tests.made_runs import remote_run
+from meta_tests.plugin.pytest_output import collect, reasons, usage_error
 from meta_tests.reports.outputs import markdown_rows, page_rows, reports_of
 from meta_tests.session.scripted_session import (
     LLAMA,
@@ -19,6 +21,7 @@ from meta_tests.session.scripted_session import (
     RemoteScriptedEngine,
     check_made_as_planned,
 )
+from meta_tests.suite_runs import run_suite
 from mlperf_suite.features.peak_search.figures import (
     BY_CLIENT,
     UNBOUNDED,
@@ -166,3 +169,24 @@ def test_a_search_is_in_every_report_with_what_bounds_it(note: str) -> None:
     (line,) = (line.text for line in REPORT.closing(summary))
     assert line.startswith(f"Highest valid rate: {'at least ' if note else ''}372.5 ")
     assert note in line
+
+
+SEARCHES = ("mlperf_suite/features/peak_search/tests", "-m", "server")
+
+
+def test_a_search_is_selected_by_its_option() -> None:
+    assert "2 rate searches (no --find-peak-qps)" in reasons(collect())
+    nothing = "no --find-peak-qps: leaves nothing to run of 'server'"
+    assert nothing in usage_error(*SEARCHES)
+    no_search = usage_error("-m", "offline", "--find-peak-qps")
+    assert "--find-peak-qps: no search is among" in no_search
+
+
+def test_a_search_that_died_says_failed_and_why(tmp_path: Path) -> None:
+    stand_in = json.dumps({"load_error": "the GPU is on fire"})
+    search = (*SEARCHES, "--find-peak-qps", "-p", "meta_tests.stand_in_plugin")
+    # With the rate told, no Offline run is made before it.
+    run = run_suite(tmp_path, *search, "--server-target-qps=80", STAND_IN=stand_in)
+    assert run.exit_code != 0 and "the GPU is on fire" in run.output
+    meta = run.summary.meta
+    assert (meta.status, meta.reason) == ("failed", "the GPU is on fire")

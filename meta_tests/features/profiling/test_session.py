@@ -12,6 +12,7 @@ import pytest
 from pytest import MonkeyPatch
 
 from meta_tests.features.profiling.nsys_stand_in import put_nsys
+from meta_tests.plugin.pytest_output import collect, collected_tests, reasons
 from meta_tests.session.scripted_session import (
     LLAMA,
     PERFORMANCE,
@@ -220,3 +221,14 @@ def test_a_failed_check_leaves_no_ranges(make: Make, nsys: Path, monkeypatch: Mo
 def test_a_run_takes_as_many_samples_as_its_time_holds() -> None:
     rates = (3, 0.1, 1000, None)
     assert [samples_for(5, per_second, 84) for per_second in rates] == [15, 1, 84, 84]
+
+
+def test_a_profile_is_of_performance_runs_and_leaves_no_record() -> None:
+    output, tests = collect("--profile-run=torch"), collected_tests("--profile-run=torch")
+    assert tests and set(tests) <= set(collected_tests("-m", "performance"))
+    assert not any("test_run.py" in test for test in tests)
+    assert "(--profile-run makes performance runs)" in reasons(output)
+    assert "benchmark record (--profile-run makes no result)" in reasons(output)
+    assert "--profile-seconds: can only be used with" in collect("--profile-seconds=1", code=4)
+    output = collect("--profile-run=torch", "--repeat=2", code=4)
+    assert "--repeat: cannot be used with --profile-run torch" in output

@@ -10,7 +10,6 @@ from meta_tests.features.profiling.nsys_stand_in import put_nsys
 from mlperf_suite.engines.protocol import trace_files
 from mlperf_suite.errors import RunError, UsageError
 from mlperf_suite.features.profiling import nsight
-from mlperf_suite.features.profiling import trace as trace_module
 from mlperf_suite.features.profiling.trace import Operation, TopOperations, top_operations
 
 
@@ -85,20 +84,6 @@ def test_a_trace_that_ends_early_shows_what_was_read(tmp_path: Path) -> None:
         assert (top.damaged, top.operations) == (True, ()), content
     assert top_operations([tmp_path / "gone.pt.trace.json"]).damaged
     assert top_operations([trace_of(tmp_path / "b.pt.trace.json")]) == TopOperations()
-
-
-@pytest.mark.parametrize("indent", [None, 1])
-@pytest.mark.parametrize("chunk", [1, 7, 100])
-def test_every_event_is_read_once_however_the_file_is_cut(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int, indent: int | None
-) -> None:
-    """More cuts are in evidence/profiling."""
-    arguments = {"shape": "[1, 2]", "text": '],"{'}
-    events = [event("abc"[number % 3], 10 * number, 5, args=arguments) for number in range(9)]
-    path = trace_of(tmp_path / "a.pt.trace.json", *events, indent=indent)
-    monkeypatch.setattr(trace_module, "_CHUNK", chunk)
-    top = top_operations([path])
-    assert by_name(top) == dict.fromkeys("abc", (3, 0.015)) and not top.damaged
 
 
 # Nsight Systems, by a stand-in of its command that notes what it is told

@@ -5,15 +5,11 @@ import sys
 from pathlib import Path
 
 import psutil
-from pytest import MonkeyPatch
 
 import mlperf_suite
 from meta_tests.engines.model_folder import SIZE, model
-from meta_tests.fake_nvml import gpu, install
-from meta_tests.features.replicas.nodes import labels
-from mlperf_suite.energy import GPU, RAPL_LABEL
 from mlperf_suite.engines.model_files import model_files_sha256
-from mlperf_suite.features.replicas.nodes import node_facts, own_meters, suite_version
+from mlperf_suite.features.replicas.nodes import node_facts, suite_version
 
 
 def test_a_node_tells_of_its_cores_versions_and_model(tmp_path: Path) -> None:
@@ -53,14 +49,3 @@ def test_what_a_killed_process_started_is_ended() -> None:
     parent.communicate()
     _, alive = psutil.wait_procs([child], 30)
     assert not alive or child.status() == psutil.STATUS_ZOMBIE
-
-
-def test_a_replica_has_the_gpus_that_ray_gave_it(monkeypatch: MonkeyPatch) -> None:
-    install(monkeypatch, *map(gpu, range(4)))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,1")
-    gpus = [c for c in own_meters(2).counters if c.kind == GPU]
-    assert [counter.uuid for counter in gpus] == ["GPU-3", "GPU-1"]
-    # One of them is not on this machine.
-    assert [a.kind for a in own_meters(3).absent][:1] == [GPU]
-    # Without GPUs, those of the machine are not the replica's.
-    assert labels(own_meters(0)) == {RAPL_LABEL}

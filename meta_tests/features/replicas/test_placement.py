@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from meta_tests.plugin.pytest_output import pytest_output
+from meta_tests.session.timing.kept_offline_run import check_no_other_takes_its_rate
 from mlperf_suite.engines.protocol import EngineDescription
 from mlperf_suite.errors import EngineError, UsageError
 from mlperf_suite.features.replicas.loading import (
@@ -27,6 +28,7 @@ from mlperf_suite.features.replicas.placement import (
     place_replicas,
     placement_table,
 )
+from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.settings import resolve_settings
 
 EIGHT = Node("1", "node-a", "10.0.0.1", 8, 64, "NVIDIA H100")
@@ -200,3 +202,11 @@ def test_an_option_of_replicas_is_refused_without_them(name: str) -> None:
     assert str(error.value) == f"--{option}: can only be used with --replicas or --ray"
     # A variable may be there for other runs.
     assert resolve({"MLPERF_NODES": "a,b"})["replicas"] is None
+
+
+def test_no_other_system_takes_the_rate_of_replicas(tmp_path: Path) -> None:
+    several = {"ray": "10.0.0.1:6379", "replica_nodes": "a:4,b:4"}
+    check_no_other_takes_its_rate(
+        tmp_path, {"replicas": "2"}, {"replicas": "2", "replica_cpus": "1"}, several
+    )
+    assert not source_of(resolve_settings({"replicas": "2"}, {})).takes("picture")

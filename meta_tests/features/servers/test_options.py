@@ -9,6 +9,9 @@ import pytest
 
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.servers.config import Target
+from mlperf_suite.plugin.terminal_report import header_lines
+from mlperf_suite.results.comparability import differences, identity_of
+from mlperf_suite.results.schema import Config
 from mlperf_suite.settings import Settings, resolve_settings
 
 URL = "http://host:8000"
@@ -123,3 +126,13 @@ def test_a_header_is_sent_once() -> None:
         endpoint_header=["authorization=Bearer x"],
     )
     assert message == "--endpoint-header authorization: API_KEY is set"
+
+
+def test_the_first_lines_of_a_session_say_where_the_server_is() -> None:
+    assert URL in header_lines(resolve(endpoint=[URL]))[1]
+
+
+def test_another_url_is_another_place_alone() -> None:
+    settings = (resolve(endpoint=[url]).as_json() for url in (URL, "http://b:1"))
+    both = [identity_of(Config(settings=values)) for values in settings]
+    assert differences(*both) == differences(*both, ("surroundings",)) != []

@@ -1,5 +1,6 @@
 """When the settings choose servers, and how they say to reach them."""
 
+import socket
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,6 +9,13 @@ from typing import Any
 import pytest
 from pytest import MonkeyPatch
 
+from meta_tests.benchmarks.made_model_folder import model_folder
+from meta_tests.plugin.pytest_output import pytest_output
+from meta_tests.session.timing.kept_offline_run import (
+    check_no_other_takes_its_rate,
+    config_of,
+    takes_a_kept_rate,
+)
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines.protocol import Engine
@@ -15,14 +23,16 @@ from mlperf_suite.errors import UsageError
 from mlperf_suite.features.servers.config import EndpointConfig, parse_endpoint
 from mlperf_suite.features.servers.source import endpoint_config
 from mlperf_suite.loadgen.load_plan import RunKey
+from mlperf_suite.results.schema import Config
 from mlperf_suite.session import engines
-from mlperf_suite.session.engine_source import EngineRequest
+from mlperf_suite.session.engine_source import EngineRequest, source_of
 from mlperf_suite.session.engines import load_engine
 from mlperf_suite.session.executor import Session
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import plan_session
 from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import Selection
+from mlperf_suite.session.timing.earlier_runs import kept_rate
 from mlperf_suite.settings import Settings, resolve_settings
 
 URL = "http://host:8000"
@@ -47,6 +57,12 @@ def test_vllm_is_loaded_without_an_endpoint(tmp_path: Path, monkeypatch: MonkeyP
     assert not loaded
     load_engine(inputs_of(settings_of(endpoint=[URL])), request)
     assert [config.log_file for config in loaded] == [request.log_file]
+    source = source_of(settings_of(endpoint=[URL]))
+    assert (source.takes("picture"), source.takes("sound")) == (True, False)
+    model = str(model_folder(tmp_path / "model", LLAMA3_1_8B))
+    at_a_server = inputs_of(settings_of(profile="official", model=model, endpoint=[URL]))
+    words = at_a_server.possible_models(LLAMA3_1_8B)
+    assert words.endswith(": its files are not on this machine")
 
 
 def test_an_endpoint_is_reached_as_the_settings_say() -> None:
@@ -137,3 +153,41 @@ def test_each_endpoint_is_asked_before_a_load(tmp_path: Path, monkeypatch: Monke
     refused = settings_of(results_dir=results, endpoint=[URL], model="owner/name")
     with pytest.raises(UsageError, match=r"^it serves another$"):
         checked(refused, monkeypatch, "it serves another")
+
+
+def test_a_collection_for_an_endpoint_asks_nobody_and_a_plan_asks(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        output = pytest_output(
+            *("--collect-only", "-q", "-m", "server", f"--endpoint={url}"),
+            f"--results-dir={tmp_path}/results",
+        )
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    answered = "estimated once the endpoint answered and was probed"
+    for words in ("1. connect to the endpoint", answered):
+        assert words in output
+    assert "load the engine" not in output
+    refused = pytest_output("--plan", "-m", "server", f"--endpoint={url}", code=4)
+    assert f"ERROR: {url}: " in refused
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"endpoint": ["http://two:8000"]},
+        {"endpoint": [URL], "endpoint_server": "vllm"},
+        {"endpoint": [URL], "endpoint_routing": "round-robin"},
+        {"endpoint": [URL], "served_model_name": "small"},
+    ],
+)
+def test_no_other_system_takes_the_rate_of_servers(tmp_path: Path, other: dict[str, Any]) -> None:
+    check_no_other_takes_its_rate(tmp_path, {"endpoint": [URL]}, other)
+    # Neither says anything of the system.
+    silence = {"endpoint_clients": "2", "engine_silence": "9"}
+    same = settings_of(endpoint=[f"{URL}/v1"], results_dir=str(tmp_path), **silence)
+    assert takes_a_kept_rate(same)
+    config = Config.read(config_of(same, clients=2))
+    assert kept_rate(tmp_path, LLAMA3_1_8B.id, config) == 5.0

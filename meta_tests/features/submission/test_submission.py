@@ -21,6 +21,8 @@ from meta_tests.features.submission.result_folders import (
 )
 from meta_tests.made_runs import MadeRun, remote_run, write_run
 from mlperf_suite.__main__ import main
+from mlperf_suite.benchmarks.catalog import judged_in_trees
+from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.engines.protocol import REPLAY
@@ -369,8 +371,7 @@ def _not_begun(config: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_replay", "modes"),
-    [(True, ()), (False, ()), (True, ("performance",)), (False, MODES)],
+    ("is_replay", "modes"), [(True, ()), (False, ()), (True, ("performance",)), (False, MODES)]
 )
 def test_a_run_that_goes_on_is_refused_for_that_alone(
     tmp_path: Path, submit: Any, is_replay: bool, modes: tuple[str, ...]
@@ -436,3 +437,17 @@ def test_what_cannot_be_used_is_said(tmp_path: Path, submit: Any, system: Path) 
     kept_file.touch()
     status, output = submit(runs)
     assert status == 2 and "already exists" in output and kept_file.exists()
+
+
+@pytest.mark.parametrize("row", judged_in_trees(), ids=lambda row: row.id)
+def test_an_open_tree_of_each_benchmark_obeys_every_rule(
+    row: Benchmark, tmp_path: Path, submit: Callable[..., tuple[int, str]]
+) -> None:
+    round_ = ROUNDS[row.rounds[-1]]
+    run = write_result(tmp_path / "results", row, row.scenario("Offline"), round_, modes=MODES[:2])
+    status, output = submit([run], division="open", round_=round_.name)
+    assert status == 0, output
+    judged = judge_folder(tmp_path / "tree")
+    assert not any(score.failed_rules for score in judged)
+    statuses = {v.rule: v.status for score in judged for v in score.verdicts}
+    assert statuses["accuracy_every_sample"] == statuses["accuracy_whole_dataset"] == "passed"

@@ -1,14 +1,13 @@
 """The description of a system, as far as the machine tells it."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from meta_tests.fake_nvml import gpu, install
 from meta_tests.made_runs import system_fields
+from mlperf_suite.features.submission import system_description
 from mlperf_suite.features.submission.system_description import describe_machine, different_machine
-from mlperf_suite.hardware import describe_system
+from mlperf_suite.hardware import Accelerator, describe_system
 
 H100S = "8x NVIDIA H100 80GB HBM3"
 
@@ -71,8 +70,8 @@ def test_disks_cards_and_caches_are_read_from_sys(tmp_path: Path) -> None:
 
 
 def test_accelerators_are_described_as_the_driver_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = SimpleNamespace(total=143_771 * 2**20)
-    install(monkeypatch, *(gpu(n, MemoryInfo=memory) for n in range(8)), driver="570.1")
+    h100 = Accelerator("NVIDIA H100 80GB HBM3", "", "570.1", 143_771 * 2**20, 1980, 5, 16)
+    monkeypatch.setattr(system_description, "accelerators", lambda: (h100,) * 8)
     described = describe_machine({})
     assert described["system_name"] == H100S
     assert described["accelerators_per_node"] == "8"

@@ -1,6 +1,5 @@
 """Judging submissions that are damaged: the rules that see it, and nothing that raises."""
 
-import json
 import math
 import re
 import shutil
@@ -25,10 +24,8 @@ from meta_tests.judging.trees import (
 from meta_tests.made_runs import MadeRun, system_fields, write_run, write_submission
 from meta_tests.tampering.edits import at, bytes_edited, removed, replaced, text_edited
 from meta_tests.tampering.member_changes import GONE, change_file
-from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
-from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.features.submission_check.submission_rules import (
     SYSTEM_FIELDS_OF_A_NETWORK,
     missing_system_fields,
@@ -250,16 +247,6 @@ def test_a_scenarios_case_is_the_official_one_or_lower(
     folder = submission / "results/box/llama3.1-8b"
     (folder / "Offline").rename(folder / name)
     assert failures_by_run(tmp_path).get("Someone-box-llama3.1-8b", []) == broken
-
-
-def test_a_system_of_both_types_needs_the_scenarios_of_both(tmp_path: Path) -> None:
-    row = BENCHMARKS["deepseek-r1"]
-    described = write_submission(tmp_path, row, ROUNDS["v5.1"]) / "systems/box.json"
-    both = json.loads(described.read_text()) | {"system_type": "datacenter,edge"}
-    described.write_text(json.dumps(both))
-    assert {tuple(rules) for rules in failures_by_run(tmp_path).values()} == {
-        ("system_description",)
-    }
 
 
 def test_the_network_division_is_named_and_fails(submission: Path, tmp_path: Path) -> None:

@@ -19,8 +19,7 @@ from meta_tests.judging.trees import (
 )
 from meta_tests.made_runs import MADE_MS, MadeRun, as_printed, write_run, write_submission
 from meta_tests.tampering.trees import HONEST_TREES, round_of_tree, unpack
-from mlperf_suite.benchmarks.catalog import BENCHMARKS, judged_in_trees
-from mlperf_suite.benchmarks.definition import Benchmark
+from mlperf_suite.benchmarks.catalog import judged_in_trees
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99, LLAMA2_70B_99_9
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.llama3_1_405b import LLAMA3_1_405B
@@ -39,8 +38,8 @@ OTHER_ROUNDS = [(LLAMA3_1_8B, V5_1), (LLAMA3_1_8B, V6_0), (LLAMA2_70B_99, V6_1)]
     ids=lambda item: getattr(item, "id", getattr(item, "name", "")),
 )
 def test_a_submission_that_obeys_all_rules_passes(tmp_path: Path, row: Any, round_: Any) -> None:
-    # The audits of one of gpt-oss-120b's three scenarios are 66 MB.
-    scenarios = ("Offline", "Server") if row.id == "gpt-oss-120b" else None
+    # Audits with all answers are 66 MB in each scenario.
+    scenarios = ("Offline", "Server") if row.audit("test09") else None
     write_submission(tmp_path, row, round_, scenarios=scenarios)
     wrong = failures_by_run(tmp_path)
     of_round = [] if round_.name in row.rounds else ["benchmark_of_round"]
@@ -212,42 +211,3 @@ def test_high_accuracy_only_makes_a_gate_stricter(
     for high_accuracy, rules in ((False, low), (True, high)):
         judged = judge_folder(tmp_path, high_accuracy=high_accuracy)
         assert [rule for group in judged for rule in group.failed_rules] == rules
-
-
-# Benchmarks whose texts, rounds or data are their own
-
-
-DEEPSEEK_R1, GPT_OSS_120B = BENCHMARKS["deepseek-r1"], BENCHMARKS["gpt-oss-120b"]
-
-
-def offline_file(root: Path, benchmark: Benchmark) -> Path:
-    """A tree's accuracy.txt of Offline, of an open submission, which has no audits."""
-    write_submission(root, benchmark, ROUNDS["v6.1"], division="open", scenarios=("Offline",))
-    return root / "open/Someone/results/box" / benchmark.id / "Offline/accuracy/accuracy.txt"
-
-
-HASH = f"\nhash={'0123456789abcdef' * 4}\n"
-OFFICIAL_TEXTS = {
-    "deepseek-r1": "{'exact_match': 81.4, 'tokens_per_sample': 3886.25, 'num-samples': 4388}",
-    "gpt-oss-120b": "Total samples evaluated: 4395\n...\n'exact_match': 83.130",
-}
-
-
-@pytest.mark.parametrize("id_", OFFICIAL_TEXTS)
-def test_the_number_of_answers_is_read_under_the_official_name(tmp_path: Path, id_: str) -> None:
-    path = offline_file(tmp_path, BENCHMARKS[id_])
-    path.write_text(OFFICIAL_TEXTS[id_] + HASH)
-    assert failures_by_run(tmp_path) == {}
-    (line,) = verdict_lines(tmp_path, "accuracy_every_sample")
-    assert ": passed:" in line
-    path.write_text(re.sub(r"43\d\d\b(?!\.)", "1000", OFFICIAL_TEXTS[id_]) + HASH)
-    assert list(failures_by_run(tmp_path).values()) == [["accuracy_every_sample"]]
-
-
-def test_where_no_official_text_says_the_number_it_is_not_judged(tmp_path: Path) -> None:
-    offline_file(tmp_path, GPT_OSS_120B).write_text("'exact_match': 83.130" + HASH)
-    assert failures_by_run(tmp_path) == {}
-    assert ": not judged:" in verdict_lines(tmp_path, "accuracy_every_sample")[0]
-    path = offline_file(tmp_path / "other", DEEPSEEK_R1)
-    path.write_text("{'exact_match': 81.4, 'tokens_per_sample': 3886.25}" + HASH)
-    assert list(failures_by_run(tmp_path / "other").values()) == [["accuracy_every_sample"]]

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from meta_tests.session.scripted_session import inputs
-from meta_tests.session.timing.kept_offline_run import config_of, keep_offline_run, settings_of
+from meta_tests.session.timing.kept_offline_run import (
+    config_of,
+    keep_offline_run,
+    settings_of,
+    takes_a_kept_rate,
+)
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines import vllm_environment
 from mlperf_suite.hardware import cpu_computes_bf16
@@ -28,26 +33,10 @@ from mlperf_suite.session.timing.estimate import (
 )
 from mlperf_suite.session.timing.forecast import forecast, planned
 from mlperf_suite.session.timing.run_sizing import RunSizing
-from mlperf_suite.settings import Settings, resolve_settings
+from mlperf_suite.settings import resolve_settings
 
-ONE, TWO = "http://one:8000", "http://two:8000"
 OFFLINE = RunKey(LLAMA3_1_8B.id, "Offline", "performance")
 SERVER = RunKey(LLAMA3_1_8B.id, "Server", "performance")
-OTHERS: list[dict[str, Any]] = [
-    {},
-    {"endpoint": [TWO]},
-    {"endpoint": [ONE], "endpoint_server": "vllm"},
-    {"endpoint": [ONE], "endpoint_routing": "round-robin"},
-    {"endpoint": [ONE], "served_model_name": "small"},
-    {"replicas": "2"},
-    {"replicas": "2", "replica_cpus": "1"},
-    {"ray": "10.0.0.1:6379", "replica_nodes": "a:4,b:4"},
-]
-"""Options of systems that are not the one at ONE."""
-
-
-def takes_a_kept_rate(settings: Settings) -> bool:
-    return not planned(settings, [SERVER]).implicit_runs
 
 
 def test_a_profiled_run_gives_no_rate(tmp_path: Path) -> None:
@@ -66,32 +55,11 @@ def test_a_profiled_run_gives_no_rate(tmp_path: Path) -> None:
     assert not takes_a_kept_rate(settings_of(tmp_path))
 
 
-def test_an_endpoint_takes_the_rate_of_its_own_kept_run(tmp_path: Path) -> None:
-    keep_offline_run(tmp_path, endpoint=[ONE])
-    assert takes_a_kept_rate(settings_of(tmp_path, endpoint=[f"{ONE}/v1"]))
-    # Neither says anything of the system.
-    same = settings_of(tmp_path, endpoint=[ONE], endpoint_clients="2", engine_silence="9")
-    assert takes_a_kept_rate(same)
-    assert kept_rate(tmp_path, LLAMA3_1_8B.id, Config.read(config_of(same))) == 5.0
-
-
 def test_a_run_has_the_samples_of_the_last_one_that_it_can_be_compared_with(tmp_path: Path) -> None:
     keep_offline_run(tmp_path)
     for options, samples in (({}, 48), ({"max_new_tokens": "16"}, None)):
         config = Config.read(config_of(settings_of(tmp_path, **options)))
         assert kept_samples(tmp_path, (LLAMA3_1_8B.id, "Offline"), config) == samples
-
-
-@pytest.mark.parametrize("own", [{"endpoint": [ONE]}, {"replicas": "2"}], ids=["one", "two"])
-def test_no_system_takes_the_rate_of_another(tmp_path: Path, own: dict[str, Any]) -> None:
-    """Neither before its engine is loaded nor with what is known afterwards."""
-    keep_offline_run(tmp_path, **own)
-    assert takes_a_kept_rate(settings_of(tmp_path, **own))
-    for options in OTHERS:
-        if options != own:
-            settings = settings_of(tmp_path, **options)
-            assert not takes_a_kept_rate(settings)
-            assert kept_rate(tmp_path, LLAMA3_1_8B.id, Config.read(config_of(settings))) is None
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,15 @@
-"""The cores near a replica's GPUs."""
+"""A replica's GPUs, and the cores near them."""
 
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from meta_tests.fake_nvml import NVMLError, gpu, install
+from meta_tests.features.accelerators.fake_nvml import NVMLError, gpu, install
+from meta_tests.features.replicas.nodes import labels
+from mlperf_suite.energy import GPU, RAPL_LABEL
 from mlperf_suite.features.replicas.near_cores import cores_near
+from mlperf_suite.features.replicas.nodes import own_meters
 
 
 @pytest.fixture
@@ -69,3 +72,14 @@ def test_where_no_core_is_near_or_a_place_is_not_told_any_will_do(
     assert cores_near(["1"], {}, two_sockets) == ()
     install(monkeypatch, gpu(0, PciInfo=NVMLError("Not Supported")))
     assert cores_near(["0"], {}, two_sockets) == ()
+
+
+def test_a_replica_has_the_gpus_that_ray_gave_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, *map(gpu, range(4)))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,1")
+    gpus = [c for c in own_meters(2).counters if c.kind == GPU]
+    assert [counter.uuid for counter in gpus] == ["GPU-3", "GPU-1"]
+    # One of them is not on this machine.
+    assert [a.kind for a in own_meters(3).absent][:1] == [GPU]
+    # Without GPUs, those of the machine are not the replica's.
+    assert labels(own_meters(0)) == {RAPL_LABEL}
