@@ -1,6 +1,7 @@
 """Runs of nodes that were never made: folders as a session leaves them, their logs and timelines of
 the same requests."""
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -129,34 +130,25 @@ class MadeNode:
         log = "\n".join(line(key, value) for key, value in self.log().items())
         (folder.performance / DETAIL).write_text(log)
         issued_ms, first, ended_ms, tokens = zip(*self.rows, strict=True)
+        count = len(issued_ms)
         timeline = Timeline(
-            issued_ms,
-            first if self.streams else None,
-            ended_ms,
-            tokens,
-            samples=range(len(issued_ms)),
-            prompt_tokens=[10] * len(issued_ms),
-            preempted=[0] * len(issued_ms),
-            parts_ms={
-                "engine": [end - start for start, end in zip(issued_ms, ended_ms, strict=True)]
-            },
+            *(issued_ms, first if self.streams else None, ended_ms, tokens),
+            samples=range(count),
+            prompt_tokens=[10] * count,
+            preempted=[0] * count,
+            parts_ms={"engine": list(map(operator.sub, ended_ms, issued_ms))},
             from_loadgen=self.from_loadgen,
         )
         write_timeline(folder.performance, timeline)
-        folder.write(
-            "config.json",
-            {
-                "suite_version": "0.1.0",
-                "settings": {**SETTINGS, "node_name": self.node, **self.settings},
-                "engine": {
-                    **ENGINE,
-                    "settings": {**ENGINE["settings"], **self.engine_settings},
-                    **self.engine,
-                },
-                "dataset": {"name": "d", "samples": 13368, "sha256": self.data},
-                "prompts_sha256": self.prompts,
-            },
-        )
+        engine_settings = {**ENGINE["settings"], **self.engine_settings}
+        config = {
+            "suite_version": "0.1.0",
+            "settings": {**SETTINGS, "node_name": self.node, **self.settings},
+            "engine": {**ENGINE, "settings": engine_settings, **self.engine},
+            "dataset": {"name": "d", "samples": 13368, "sha256": self.data},
+            "prompts_sha256": self.prompts,
+        }
+        folder.write("config.json", config)
         folder.record_checksums()
         performance = {
             "valid": True,
@@ -164,25 +156,17 @@ class MadeNode:
             "repeats": [{"tokens_per_sec": value} for value in self.repeats],
         }
         scores = {"total_samples": 13368, "passed": True, "scores": []}
-        folder.write(
-            "summary.json",
-            {
-                "schema_version": 6,
-                "meta": {
-                    **OFFICIAL,
-                    "scenario": self.scenario,
-                    "started": STARTED.isoformat(),
-                    "node_name": self.node,
-                    **self.meta,
-                },
-                "system": {"cpu": "a cpu", "gpus": ["H100", "H100"], "gpu_count": 2, **self.system},
-                "run": {
-                    **({"performance": performance} if self.performance else {}),
-                    **({"accuracy": scores} if self.accuracy else {}),
-                },
-                "verdicts": list(self.verdicts),
-            },
-        )
+        runs = {"performance": performance} if self.performance else {}
+        runs |= {"accuracy": scores} if self.accuracy else {}
+        own = {"scenario": self.scenario, "started": STARTED.isoformat(), "node_name": self.node}
+        summary = {
+            "schema_version": 6,
+            "meta": {**OFFICIAL, **own, **self.meta},
+            "system": {"cpu": "a cpu", "gpus": ["H100", "H100"], "gpu_count": 2, **self.system},
+            "run": runs,
+            "verdicts": list(self.verdicts),
+        }
+        folder.write("summary.json", summary)
         folder.give_up_room()
         return folder.path
 
