@@ -25,7 +25,7 @@ DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
     "prompts": ({"prompts": "p2"}, "prompts sha256 p2"),
     "precision": ({"engine_settings": {"dtype": "float16"}}, "the engine's dtype float16"),
     "engine": ({"engine": {"name": "other"}}, "engine other"),
-    "stand-in": ({"engine": {"stand_in": True}}, "stand-in engine True"),
+    "stand-in": ({"engine": {"stand_in": True}}, "stand-in engine true"),
     "generation": ({"settings": {"generation": {"top_k": 2}}}, "setting generation "),
     "runs made": ({"accuracy": False}, "runs made performance"),
     "seed": ({"log_keys": {"effective_qsl_rng_seed": 2}}, "qsl_rng_seed 2"),
