@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -77,24 +76,6 @@ def test_vllm_is_asked_for_its_profiler(tmp_path: Path, monkeypatch: pytest.Monk
     names = [vllm_variables("m", profiler) for profiler in (None, "torch", "cuda")]
     ranges = [variables.get("VLLM_NVTX_SCOPES_FOR_PROFILING") for variables in names]
     assert ranges == [None, None, "1"]
-
-
-def test_only_the_engine_of_runs_is_profiled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from mlperf_suite.session.engine_source import EngineRequest
-    from mlperf_suite.session.engines import load_vllm
-    from mlperf_suite.session.inputs import Inputs
-    from mlperf_suite.settings import resolve_settings
-
-    configs: list[VllmConfig] = []
-    monkeypatch.setattr(VllmEngine, "load", configs.append)
-    inputs = Inputs(resolve_settings({"profile_run": "torch"}, {}), [])
-    monkeypatch.setattr(Inputs, "context_needed", SimpleNamespace())
-    for role in ("runs", "scoring"):
-        load_vllm(inputs, EngineRequest(role, tmp_path / "run" / "engine.log"))
-    assert [config.profiler for config in configs] == ["torch", None]
-    assert configs[0].profile_folder == tmp_path / "run" / "profile"
 
 
 # Scoring without an engine: one that hangs, and what is asked of it

@@ -89,7 +89,7 @@ def test_the_answer_is_first_and_the_failed_rule_before_the_others() -> None:
     ]
     assert lines[2].startswith(f"measured  {EMBEDDED_MODEL} (embedded), 84 samples, vLLM 0.32.0")
     assert "TPOT      p50 512.2 ms, p90 901.5 ms, p99 1,412 ms; p99 below 100 ms" in lines
-    assert "next      --model FOLDER measures yours; --endpoint URL measures a server;" in lines
+    assert any(line.startswith("next      --model FOLDER measures yours;") for line in lines)
     row = next(i for i, line in enumerate(lines) if line.startswith("  tpot_limit"))
     # Where its sentence has no room, its figures still come before those of a shortened rule.
     short = lines_of([*(verdict(n, "failed") for n in NAMES[:9]), verdict(NAMES[9], "shortened")])

@@ -14,6 +14,7 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.errors import DatasetError, UsageError
+from mlperf_suite.session.engine_source import EngineSource
 from mlperf_suite.session.weight_files import weight_fault
 
 LLAMA = "llama3.1-8b-instruct"
@@ -138,17 +139,15 @@ def test_the_vocabulary_is_the_models_or_else_the_tokenizers(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("options", "advice", "least"),
-    [
-        ({}, "raise --max-model-len", 2),
-        # An engine makes a token at least.
-        ({"endpoint": ["http://h"]}, "start the server with more", 0),
-    ],
+    ("is_remote", "advice", "least"),
+    # An engine makes a token at least.
+    [(False, "raise --max-model-len", 2), (True, "start the server with more", 0)],
 )
 def test_a_prompt_too_long_for_the_least_answer_says_what_to_do(
-    monkeypatch: MonkeyPatch, options: dict[str, object], advice: str, least: int
+    monkeypatch: MonkeyPatch, is_remote: bool, advice: str, least: int
 ) -> None:
-    own = inputs(**options)
+    monkeypatch.setattr(EngineSource, "is_remote", is_remote)
+    own = inputs()
     needed = max(map(len, own.prompts(LLAMA3_1_8B))) + max(1, least)
     generation = replace(own.generation(LLAMA3_1_8B), min_new_tokens=least)
     monkeypatch.setattr(own, "generation", lambda *_: generation)

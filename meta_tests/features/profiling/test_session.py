@@ -22,6 +22,8 @@ from meta_tests.session.scripted_session import (
 )
 from meta_tests.session.timing.kept_offline_run import keep_offline_run
 from mlperf_suite import ranges
+from mlperf_suite.engines.vllm_arguments import VllmConfig
+from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.errors import EngineError, UsageError
 from mlperf_suite.features.profiling.trace import PROFILE, Operation
 from mlperf_suite.judging.judge import judge_folder
@@ -32,7 +34,11 @@ from mlperf_suite.results.baseline import load_baselines
 from mlperf_suite.results.run_folder import read_entries, read_summary, trends_of
 from mlperf_suite.results.schema import PROFILED
 from mlperf_suite.results.schema import STAND_IN_LABEL as LABEL
+from mlperf_suite.session.engine_source import EngineRequest
+from mlperf_suite.session.engines import load_vllm
+from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.load_run import samples_for
+from mlperf_suite.settings import resolve_settings
 
 SERVER = RunKey(LLAMA, "Server", "performance")
 TORCH = {"profile_run": "torch", "profile_seconds": "0.2"}
@@ -232,3 +238,14 @@ def test_a_profile_is_of_performance_runs_and_leaves_no_record() -> None:
     assert "--profile-seconds: can only be used with" in collect("--profile-seconds=1", code=4)
     output = collect("--profile-run=torch", "--repeat=2", code=4)
     assert "--repeat: cannot be used with --profile-run torch" in output
+
+
+def test_only_the_engine_of_runs_is_profiled(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
+    configs: list[VllmConfig] = []
+    monkeypatch.setattr(VllmEngine, "load", configs.append)
+    inputs = Inputs(resolve_settings({"profile_run": "torch"}, {}), [])
+    monkeypatch.setattr(Inputs, "context_needed", SimpleNamespace())
+    for role in ("runs", "scoring"):
+        load_vllm(inputs, EngineRequest(role, tmp_path / "run" / "engine.log"))
+    assert [config.profiler for config in configs] == ["torch", None]
+    assert configs[0].profile_folder == tmp_path / "run" / "profile"
