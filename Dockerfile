@@ -25,7 +25,8 @@ WORKDIR /app
 COPY requirements requirements
 COPY scripts/set_up.sh scripts/set_up_ray.sh scripts/check_machine.py scripts/
 RUN PIP_NO_CACHE_DIR=1 scripts/set_up.sh packages \
- && PIP_NO_CACHE_DIR=1 scripts/set_up_ray.sh
+ && PIP_NO_CACHE_DIR=1 scripts/set_up_ray.sh \
+ && .venv/bin/python -m pip install -qq --no-cache-dir --no-deps --require-hashes -r requirements/mlflow.lock
 
 # The embedded model and NLTK's data, below the code as well.
 COPY mlperf_suite/__init__.py mlperf_suite/assets.py mlperf_suite/errors.py mlperf_suite/secrets.py mlperf_suite/

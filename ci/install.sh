@@ -80,7 +80,7 @@ cp -al .venv .venv-job 2>/dev/null || { rm -rf .venv-job; cp -a .venv .venv-job;
 case ${MLPERF_BASELINES:-} in
   mlflow:*)
     # MLflow's client, locked. Without what it needs of the environment, which is not replaced.
-    .venv-job/bin/python -m pip --disable-pip-version-check install -qq --no-deps --require-hashes -r requirements/evidence.lock
+    .venv-job/bin/python -m pip --disable-pip-version-check install -qq --no-deps --require-hashes -r requirements/mlflow.lock
     ;;
 esac
 if [ ${#wanted[@]} -gt 0 ]; then

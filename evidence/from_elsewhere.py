@@ -62,7 +62,7 @@ needs_official_client = pytest.mark.skipif(
 KUBERNETES_SCHEMAS = _named("MLPERF_KUBERNETES_SCHEMAS")
 needs_kubernetes_schemas = pytest.mark.skipif(
     not KUBERNETES_SCHEMAS.is_dir(),
-    reason="MLPERF_KUBERNETES_SCHEMAS names no folder of schemas: docs/kubernetes.md says which",
+    reason="MLPERF_KUBERNETES_SCHEMAS names no folder of schemas: docs/kubernetes-clusters.md says",
 )
 REAL_NEWS = _named("MLPERF_SUITE_REAL_NEWS")
 needs_real_news = pytest.mark.skipif(

@@ -11,6 +11,7 @@ $compile gpu.in -o gpu.lock
 $compile llama-cpp.in -o llama-cpp.lock
 $compile uv.in -o uv.lock
 $compile --no-deps ray.in -o ray.lock
+$compile --no-deps mlflow.in -o mlflow.lock
 $compile --no-deps evidence.in -o evidence.lock
 # Every line would say which machines the lock is for: [tool.uv] in pyproject.toml says it once.
 sed -i -E "s/^([^ ]+) ; python_full_version < '3.14' and implementation_name == 'cpython' and .* and sys_platform == 'linux'/\1/" ./*.lock

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install what evidence compares with or runs, as far as package indexes have it: coverage in .venv,
+# Install what evidence compares with or runs, as far as package indexes have it: coverage and MLflow's client in .venv,
 # the checker of MLPerf Endpoints in .evidence/endpoints-checker, MLflow's server in .evidence/mlflow,
 # LiteLLM's proxy in .evidence/litellm,
 # bfcl-eval in .bfcl and, for root on Debian or Ubuntu, PHP, Ruby, Node.js, TypeScript and Chromium.
@@ -11,7 +11,7 @@ checker=endpoints-submission-cli==1.5.3.0
 mlflow=mlflow==3.17.2
 # Later ones need a package of their own version that package indexes do not all have.
 litellm=litellm[proxy]==1.108.7
-state=$(cat "$0" requirements/evidence.lock .venv/.packages 2>/dev/null | sha256sum | cut -d' ' -f1)
+state=$(cat "$0" requirements/evidence.lock requirements/mlflow.lock .venv/.packages 2>/dev/null | sha256sum | cut -d' ' -f1)
 stamp=$folder/.set-up
 say() { printf 'evidence: %s\n' "$*"; }
 scripts/set_up_bfcl.sh || say "without bfcl-eval the function calling checker is not compared with"
@@ -21,7 +21,7 @@ fi
 rm -rf "$folder"
 mkdir -p "$folder"
 pip="-m pip --disable-pip-version-check install -qq"
-.venv/bin/python $pip --no-deps --require-hashes -r requirements/evidence.lock
+.venv/bin/python $pip --no-deps --require-hashes -r requirements/evidence.lock -r requirements/mlflow.lock
 for program in "endpoints-checker $checker" "mlflow $mlflow" "litellm $litellm"; do
   place=$folder/${program% *} package=${program#* }
   say "$package in $place"

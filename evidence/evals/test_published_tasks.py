@@ -1,4 +1,4 @@
-"""GSM8K, IFEval and MMLU-Pro as lm-eval publishes them, on the real engine: made-up documents."""
+"""GSM8K, IFEval and MMLU-Pro as lm-eval publishes them, with made-up documents."""
 
 from __future__ import annotations
 
@@ -10,12 +10,29 @@ import pytest
 
 from evidence.evals.made_up_data import write_data
 from meta_tests.suite_runs import run_python, run_suite
+from mlperf_suite.features.evals.lm_eval_tasks import read_task
+from mlperf_suite.settings import resolve_settings
 
 LIMIT = 6
 needs_ifeval = pytest.mark.skipif(
     not (find_spec("langdetect") and find_spec("immutabledict")),
     reason="IFEval's modules are missing: make evidence",
 )
+
+
+def test_mmlu_pro_is_read_as_published(tmp_path: Path) -> None:
+    """Five examples with their chains of thought, by category; no hub is asked."""
+    data = write_data(tmp_path)
+    settings = resolve_settings({"task_data": str(data), "limit": "27"}, {})
+    task = read_task("mmlu_pro", None, settings)
+    assert (task.planned, task.shots, task.data) == (27, 5, "TIGER-Lab/MMLU-Pro")
+    assert len(task.chosen) == 14 and sum(task.available.values()) == 28
+    law = task.loaded["tasks"]["mmlu_pro_law"]
+    prompt = law.fewshot_context(law.eval_docs[0], num_fewshot=5)
+    assert prompt.count("In law, how many are") == 6
+    assert prompt.count("Answer: Let's think step by step. ") == 5
+    assert prompt.endswith("Answer: Let's think step by step.")
+    assert law.config.generation_kwargs["max_gen_toks"] == 2048
 
 
 @needs_ifeval

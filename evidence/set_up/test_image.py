@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import subprocess
+from importlib.metadata import requires
 from pathlib import Path
 
+import pytest
 import yaml
 
 from meta_tests.suite_runs import ROOT
@@ -24,6 +26,24 @@ def test_the_image_is_made_of_layers_that_last() -> None:
     assert int(user.split(":")[0]) > 0
     copied = re.findall(r"^COPY (.+) \S+$", text, re.MULTILINE)
     assert all((ROOT / source).exists() for line in copied for source in line.split())
+
+
+def test_the_image_can_send_results_to_mlflow() -> None:
+    """The lock of its client has all that neither build's lock has."""
+    install = (
+        "pip install -qq --no-cache-dir --no-deps --require-hashes -r requirements/mlflow.lock"
+    )
+    assert install in (ROOT / "Dockerfile").read_text()
+    of_client, *builds = (
+        set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements" / f"{name}.lock").read_text(), re.M))
+        for name in ("mlflow", "cpu", "gpu")
+    )
+    assert not of_client & (builds[0] | builds[1])
+    pytest.importorskip("mlflow", reason="MLflow's client is missing: make evidence")
+    for package in of_client:
+        needed = [need for need in requires(package) or () if "extra ==" not in need]
+        names = {re.split(r"[^\w.-]", need)[0].lower().replace("_", "-") for need in needed}
+        assert all(names <= of_client | build for build in builds), package
 
 
 def test_services_use_the_image_and_write_where_people_mount() -> None:

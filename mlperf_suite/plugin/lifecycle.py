@@ -133,7 +133,7 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
         # Of another machine: this one's time is measured once the engine is loaded.
         return [*wrapped, *plan.summary_lines()]
     total_s = suite.announce(seconds) if estimate.kept else None
-    return [*wrapped, *plan.summary_lines(total_s, source)]
+    return [*wrapped, *plan.summary_lines(total_s, source, is_known=plan.is_known(seconds))]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -6,7 +6,7 @@ Pure: turns what the user selected into steps. The suite walks them.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
@@ -68,16 +68,27 @@ class Plan:
         estimates = seconds or {}
         lines = []
         for number, step in enumerate(self.steps, 1):
-            estimate = duration_words(estimates[step]) if step in estimates else ""
+            unknown = "not known" if estimates and step.key is not None else ""
+            estimate = duration_words(estimates[step]) if step in estimates else unknown
             words = step.what if len(step.what) <= 59 else f"{step.what[:58]}…"
             lines.append(f"  {number:>3}. {words:<59} {estimate:>11}".rstrip())
-        head, *rest = self.summary_lines(total_s, source)
+        head, *rest = self.summary_lines(total_s, source, is_known=self.is_known(estimates))
         return [head, *lines, *rest]
 
-    def summary_lines(self, total_s: float | None = None, source: str = "") -> list[str]:
-        """The number of steps and the session's time, without the steps; see `lines`."""
+    def is_known(self, seconds: Collection[Step]) -> bool:
+        """Whether these steps are all that take long."""
+        return all(step.key is None or step in seconds for step in self.steps)
+
+    def summary_lines(
+        self, total_s: float | None = None, source: str = "", *, is_known: bool = True
+    ) -> list[str]:
+        """The number of steps and the session's time, without the steps; see `lines`.
+
+        `is_known`: whether that time is of all steps.
+        """
         count = len(self.steps)
-        total = "" if total_s is None else f", about {duration_words(total_s)}"
+        about = "about" if is_known else "more than"
+        total = "" if total_s is None else f", {about} {duration_words(total_s)}"
         head = f"plan: {count} step{'' if count == 1 else 's'}{total}"
         words = textwrap.wrap(f"({source})", 78) if source else []
         return [head, *(f"  {line}" for line in words)]

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -19,7 +20,7 @@ from meta_tests.session.scripted_session import (
 )
 from meta_tests.stand_in import StandInEngine
 from mlperf_suite.assets import embedded_model_dir
-from mlperf_suite.engines.protocol import Likelihood, Score, ScoreRequest
+from mlperf_suite.engines.protocol import EngineDescription, Likelihood, Score, ScoreRequest
 from mlperf_suite.errors import EngineDiedError, UsageError
 from mlperf_suite.features.evals.eval_key import EvalKey
 from mlperf_suite.features.evals.eval_rules import EvalFacts
@@ -28,6 +29,7 @@ from mlperf_suite.features.evals.lm_eval_tasks import draw, read_task
 from mlperf_suite.results.run_folder import read_summary, run_folders
 from mlperf_suite.rules import judge
 from mlperf_suite.scorers import rouge
+from mlperf_suite.session.timing.forecast import forecast
 from mlperf_suite.settings import resolve_settings
 
 FACTS, SUMS = EvalKey("embedded_facts"), EvalKey("embedded_sums")
@@ -183,6 +185,34 @@ def test_a_rule_fails_on_its_own(facts: EvalFacts, failed: set[str]) -> None:
     assert {verdict.rule for verdict in judge(facts) if verdict.status == "failed"} == failed
 
 
+class Measured(Reckoner):
+    """Is no stand-in, so that later sessions expect its speed."""
+
+    @property
+    def description(self) -> EngineDescription:
+        return replace(super().description, stand_in=False)
+
+
+def test_a_task_is_expected_to_take_as_long_as_the_last_time(make: Make) -> None:
+    session = make(SUMS, kind=Measured, limit="12")
+    assert session.suite.make(SUMS).ok
+    rate = figures_of(session, SUMS).documents_per_sec
+    assert rate
+    same: list[dict[str, str]] = [{}, {"limit": "8"}, {"task": "embedded_sums@5"}]
+    # Of other work, or on another system, it shows nothing.
+    others = [{"task_chat_template": "true"}, {"precision": "fp32"}, {"task": "embedded_sums@2"}]
+    for options in (*same, *others):
+        suite = make(SUMS, **options).suite
+        told = forecast(suite.settings, suite.plan)
+        assert told.kept is (options in same)
+        seconds = told.seconds.get(suite.plan.steps[-1])
+        assert (seconds == int(options.get("limit", 40)) / rate) is told.kept
+    # No embedded task's usual lengths are those of two examples.
+    lines = suite.plan.lines(told.seconds, told.source, suite.announce(told.seconds))
+    assert lines[0].startswith("plan: 2 steps, more than ") and lines[2].endswith("not known")
+    assert suite.time_line.startswith("planned more than ")
+
+
 # The tasks
 
 
@@ -255,37 +285,3 @@ def test_the_draw_is_the_same_each_time_and_a_smaller_one_part_of_it() -> None:
     assert all(numbers == sorted(numbers) for numbers in more.values())
     assert draw("task", sizes, None) == {"a": [*range(1000)], "b": [*range(10)]}
     assert more["a"][:4] == [0, 5, 8, 13], "other documents than in kept runs"
-
-
-CATEGORIES = (
-    *("biology", "business", "chemistry", "computer science", "economics", "engineering"),
-    *("health", "history", "law", "math", "other", "philosophy", "physics", "psychology"),
-)
-
-
-def test_mmlu_pro_is_read_from_a_copy_as_published(tmp_path: Path) -> None:
-    """Five examples with their chains of thought, by category; no hub is asked."""
-    copy = tmp_path / "TIGER-Lab" / "MMLU-Pro"
-    copy.mkdir(parents=True)
-    for split, count in (("test", 2), ("validation", 5)):
-        rows = [
-            {
-                "question": f"What of {category} is {number}?",
-                "options": [f"{letter} thing" for letter in "pqrstuvwxy"],
-                "answer": "C",
-                "category": category,
-                "cot_content": f"A: Let's think step by step. It is {number}. The answer is (C).",
-            }
-            for category in CATEGORIES
-            for number in range(count)
-        ]
-        (copy / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    settings = resolve_settings({"task_data": str(tmp_path), "limit": "27"}, {})
-    task = read_task("mmlu_pro", None, settings)
-    assert (task.planned, task.shots, task.data) == (27, 5, "TIGER-Lab/MMLU-Pro")
-    assert len(task.chosen) == 14 and sum(task.available.values()) == 28
-    law = task.loaded["tasks"]["mmlu_pro_law"]
-    prompt = law.fewshot_context(law.eval_docs[0], num_fewshot=5)
-    assert prompt.count("Answer: Let's think step by step. It is") == 5
-    assert prompt.endswith("Answer: Let's think step by step.")
-    assert law.config.generation_kwargs["max_gen_toks"] == 2048

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from mlperf_suite.features.evals.eval_key import EVALS, EvalKey
-from mlperf_suite.features.evals.options import shots_by_task
+from mlperf_suite.features.evals.options import shots_by_task, shots_of
 from mlperf_suite.session.run_kind import Maker, RunKind, Selection, Step
 
 if TYPE_CHECKING:
@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from mlperf_suite.rules.verdict import Verdict
     from mlperf_suite.session.executor import Session, SessionParts
     from mlperf_suite.session.recorder import Recorder
+    from mlperf_suite.session.timing.estimate import Estimator
     from mlperf_suite.settings import Settings
 
 Tasks = Mapping[str, "EvalTask"]
+_EMBEDDED = {"embedded_facts": (40, 29, 1.0), "embedded_sums": (40, 112, 4.0)}
+"""The number of documents, and the mean tokens of a document's prompts and answer."""
 
 
 class EvalKind(RunKind[EvalKey]):
@@ -40,11 +43,27 @@ class EvalKind(RunKind[EvalKey]):
     ) -> Mapping[EvalKey, Sequence[Step]]:
         engine = "load the engine for tasks of lm-eval, with a prefix cache"
         words = "connect to the endpoint for tasks of lm-eval" if selection.remote else engine
-        # All tasks have one engine. How long a task takes is in its documents, which are not read.
-        steps = {key: [Step(EVALS, key, f"{key.task} through lm-eval, not timed")] for key in keys}
+        # All tasks have one engine.
+        steps = {key: [Step(EVALS, key, f"{key.task} through lm-eval")] for key in keys}
         for first in sorted(keys, key=self.order)[:1]:
             steps[first].insert(0, Step("load", first, words))
         return steps
+
+    def knows_seconds(self, step: Step) -> bool:
+        return True
+
+    def seconds(self, step: Step, key: EvalKey, estimator: Estimator) -> float | None:
+        """By the documents/s of the last run of the task; before one, the lengths of its prompts
+        and answers are known only of the embedded ones."""
+        settings, speed, usual = estimator.settings, estimator.speed, _EMBEDDED.get(key.task)
+        limit, shots = settings.feature_options["limit"], shots_by_task(settings)[key.task]
+        if last := _last_run(key.task, settings):
+            documents, rate = last
+            return min(limit or documents, documents) / rate
+        if speed is None or usual is None or shots is not None:
+            return None
+        documents, prompt_tokens, answer_tokens = usual
+        return speed.batch_s([prompt_tokens] * min(limit or documents, documents), answer_tokens)
 
     def inputs(self, settings: Settings) -> Tasks:
         from mlperf_suite.features.evals.lm_eval_tasks import read_task
@@ -121,6 +140,28 @@ class EvalKind(RunKind[EvalKey]):
             parts={PART: figures} if figures else {},
             verdicts=tuple(result.verdicts),
         )
+
+
+def _last_run(task: str, settings: Settings) -> tuple[int, float] | None:
+    """All documents and the documents/s of the last whole run of a task, with the same examples and
+    template, on this system; None if none was kept."""
+    if not settings.results_dir.is_dir():
+        return None
+    from mlperf_suite.features.evals.figures import evals_of
+    from mlperf_suite.results.run_folder import read_summary
+    from mlperf_suite.results.schema import Config, Summary
+    from mlperf_suite.session.timing.earlier_runs import runs_of_this_system
+
+    asked = settings.feature_options["task_chat_template"], shots_by_task(settings)[task]
+    for folder, content in runs_of_this_system(settings):
+        figures, then = evals_of(read_summary(folder) or Summary()), Config.read(content).settings
+        if figures is None or figures.task != task:
+            continue
+        shots = shots_of(then.get("task") or ()).get(task), figures.shots
+        is_alike = asked in [(then.get("task_chat_template"), number) for number in shots]
+        if is_alike and figures.available and figures.documents_per_sec:
+            return figures.available, figures.documents_per_sec
+    return None
 
 
 KIND = EvalKind()

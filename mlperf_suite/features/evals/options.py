@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -84,6 +85,10 @@ OPTIONS = {
 
 def shots_by_task(settings: Settings) -> dict[str, int | None]:
     """The selected tasks, with the number of worked examples that the user chose, if any."""
-    names = settings.feature_options["task"] or (EMBEDDED_TASKS if settings.smoke else ())
+    return shots_of(settings.feature_options["task"] or (EMBEDDED_TASKS if settings.smoke else ()))
+
+
+def shots_of(names: Iterable[str]) -> dict[str, int | None]:
+    """The same of these values of --task."""
     parts = (name.partition("@") for name in names)
     return {name: int(shots) if shots else None for name, _, shots in parts}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.hardware import cpu_computes_bf16, describe_system
@@ -84,16 +86,8 @@ class EarlierRun:
 
 
 def earlier_run(settings: Settings) -> EarlierRun | None:
-    """The newest kept run of this system."""
-    identity = identity_of(Config(settings=settings.as_json(), system=describe_system()))
-    for folder in run_folders(settings.results_dir):
-        content = read_config(folder) or {}
-        config = Config.read(content)
-        made_up = config.engine is None or config.engine.stand_in
-        if made_up or differences(identity_of(config), identity, _OF_SPEED, known_to_both=True):
-            continue
-        if not _computes_as_here(config):
-            continue
+    """The newest kept run of this system that measured its speed."""
+    for folder, content in runs_of_this_system(settings):
         if (speed := typed_json.read(EngineSpeed, content.get("speed"))) is None:
             continue
         summary = read_summary(folder) or Summary()
@@ -105,6 +99,20 @@ def earlier_run(settings: Settings) -> EarlierRun | None:
         share = sum(took_s[what] for what in estimates) / together_s if together_s else 1.0
         return EarlierRun(folder.name, speed, took_s, share)
     return None
+
+
+def runs_of_this_system(settings: Settings) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The folders of the kept runs that were as fast as one will be, newest first, each with its
+    config.json."""
+    identity = identity_of(Config(settings=settings.as_json(), system=describe_system()))
+    for folder in run_folders(settings.results_dir):
+        content = read_config(folder) or {}
+        config = Config.read(content)
+        made_up = config.engine is None or config.engine.stand_in
+        if made_up or differences(identity_of(config), identity, _OF_SPEED, known_to_both=True):
+            continue
+        if _computes_as_here(config):
+            yield folder, content
 
 
 def _computes_as_here(config: Config) -> bool:

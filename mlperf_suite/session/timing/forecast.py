@@ -89,6 +89,9 @@ class Forecast:
 
 def forecast(settings: Settings, plan: Plan) -> Forecast:
     """How long each step of a plan takes, as far as it is known before an engine is loaded."""
+    known = _seconds(settings, plan, None)
+    if plan.keys and not plan.at_engine and plan.is_known(known):
+        return Forecast(known, "estimated from the last kept run of each", kept=True)
     kept = _earlier_run(settings)
     speed, source = (kept.speed, f"estimated from the run {kept.name}") if kept else (None, "")
     remote = source_of(settings).is_remote
@@ -96,6 +99,8 @@ def forecast(settings: Settings, plan: Plan) -> Forecast:
     if speed is None and is_typical:
         words, speed = _TYPICAL[cpu_computes_bf16()[0] and settings.precision != "fp32"]
         source = f"estimated from the embedded model {words}; measured once it is loaded"
+    if speed is None and plan.keys and not plan.at_engine:
+        return Forecast({}, "the time is not known: no run that shows it was kept")
     if speed is None:
         ready = "endpoint answered and was" if remote else "engine is loaded and"
         least_s = 0.0 if settings.smoke else _least_s(plan)
@@ -103,11 +108,17 @@ def forecast(settings: Settings, plan: Plan) -> Forecast:
             f"at least {duration_words(least_s)} by MLPerf's minimum durations; " if least_s else ""
         )
         return Forecast({}, f"{least}the time is estimated once the {ready} probed")
-    estimator = _estimator(settings, speed)
-    seconds = {s: t for s in plan.steps if (t := estimator.seconds(s)) is not None}
+    seconds = _seconds(settings, plan, speed)
     if kept:
-        seconds = {step: kept.seconds(step, estimate) for step, estimate in seconds.items()}
+        long = {s: t for s, t in known.items() if s.kind not in ("load", "probe")}
+        seconds = {s: kept.seconds(s, estimate) for s, estimate in seconds.items()} | long
     return Forecast(seconds, source, kept is not None)
+
+
+def _seconds(settings: Settings, plan: Plan, speed: EngineSpeed | None) -> dict[Step, float]:
+    """The steps whose time is known, on an engine of this speed or of any."""
+    estimator = _estimator(settings, speed)
+    return {s: t for s in plan.steps if (t := estimator.seconds(s)) is not None}
 
 
 def _least_s(plan: Plan) -> float:
@@ -116,7 +127,7 @@ def _least_s(plan: Plan) -> float:
     return sum(kind.least_s(step.key) for kind, step in made if step.kind in kind.long_steps)
 
 
-def _estimator(settings: Settings, speed: EngineSpeed) -> Estimator:
+def _estimator(settings: Settings, speed: EngineSpeed | None) -> Estimator:
     """An estimator based on what benchmarks declare about their data, without reading it."""
 
     def available(benchmark: Benchmark, mode: Mode) -> int:

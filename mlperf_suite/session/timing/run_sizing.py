@@ -62,6 +62,7 @@ class RunSizing:
         self._began_s = time.monotonic()
         self._announced: dict[Step, float] = {}
         """What the session's time was announced with."""
+        self._all_announced = True
         self._current: tuple[Step, float] | None = None
         """The step that is being made, and when it began."""
         self._total_s: float | None = None
@@ -171,14 +172,15 @@ class RunSizing:
         ahead_s = sum(s for step, s in seconds.items() if step not in self._durations)
         self._total_s = elapsed_s + ahead_s + _END_S
         self._announced = dict(seconds)
+        self._all_announced = self.plan.is_known({*seconds, *self._durations})
         return self._total_s
 
     def left_s(self) -> float | None:
         """The seconds that the rest of the session is expected to take; None before they are
         known."""
-        if self._total_s is None:
-            return None
         seconds = self._announced | self._estimates
+        if self._total_s is None or not self._all_announced:
+            return None
         ahead = {s: seconds.get(s, 0.0) for s in self.plan.steps if s not in self._durations}
         if self._current is not None and self._current[0] in ahead:
             step, began_s = self._current
@@ -213,7 +215,8 @@ class RunSizing:
         if self._total_s is None:
             return ""
         took = duration_words(time.monotonic() - self._began_s)
-        return f"planned {duration_words(self._total_s)}, took {took}"
+        least = "" if self._all_announced else "more than "
+        return f"planned {least}{duration_words(self._total_s)}, took {took}"
 
     def rows(self, benchmark: Benchmark, scenario: str) -> list[PlanRow]:
         """The steps of a result with their expected and actual times, for its summary."""
