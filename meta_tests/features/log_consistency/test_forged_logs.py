@@ -18,6 +18,7 @@ from meta_tests.tampering.rule_breaks import (
     not_passed,
     times,
     verdict_on,
+    words,
 )
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99_9
@@ -59,6 +60,64 @@ def test_what_no_break_shows_is_seen_by_its_rules_alone(rules: str, forge: Forge
     assert broken_by(forge) == set(rules.split())
 
 
+QUERIES = ("effective_min_query_count", "generated_query_count", "result_query_count")
+ONE_QUERY = both(
+    **dict.fromkeys(QUERIES, 1),
+    effective_min_duration_ms=0,
+    effective_sample_concatenate_permutation=False,
+)
+BILLION = 10**9
+OTHER_PROCESS = line("a_line", 1).replace('"pid": ', '"pid": 9')
+SAID: dict[str, Forgery] = {
+    "accuracy_issue_order 1,000,000,000 samples": both(effective_min_query_count=BILLION),
+    # Several sets of samples, whose order cannot be told.
+    "accuracy_issue_order: passed": both(effective_performance_sample_count=5000),
+    "loaded_samples 1,000,000,000": both(effective_performance_sample_count=BILLION),
+    "loaded_samples 0 sets of samples, not 1": lambda run: run.entries.pop("loaded_qsl_set"),
+    "loaded_samples sample 5526 in place 0": both(loaded_qsl_set=lambda samples: samples[::-1]),
+    "scheduled_rate: not judged: found 1 queries": ONE_QUERY,
+    "query_rate: not judged: found 1 query": ONE_QUERY,
+    "issued_token_rate: not judged: found 1 query": ONE_QUERY,
+    "token_rate: passed: found 3 tokens / 1 answers": ONE_QUERY,
+    "query_rate result_completed_samples_per_sec 0": both(result_completed_samples_per_sec=0),
+    "queries_issued: passed": lambda run: both(power_end=run.entries["power_begin"])(run),
+    "percentile_order minimum: TTFT 1 ns": both(**{TTFT.places[0]: 1}),
+    "validity_agrees 26,736 queries over 0 ns, 1 to 1": both(
+        result_query_count=1, result_min_queries_met=False
+    ),
+    "validity_agrees 1,000,000,000 queries, where no": both(
+        result_query_count=BILLION, result_overlatency_query_count=BILLION
+    ),
+    "validity_agrees effective_target_lat": both(effective_target_latency_percentile=0.3),
+    "settings_took a setting is of": both(requested_performance_sample_count_override=1.5),
+    "settings_took effective_sample_": both(requested_sample_concatenate_permutation=1),
+    "loadgen_files no hashes of": both(loadgen_file_sha1=[]),
+    "loadgen_files LoadGen 6.0.17 @ made up, its git": both(loadgen_git_log_message="x"),
+    "log_lines loadgen_version 6": both(loadgen_version=6),
+    "samples_drawn effective_perf": both(effective_performance_issue_same=True),
+    "samples_drawn effective_accu": both(effective_accuracy_log_probability=0.5),
+    "summary_agrees 'None' in the summary": words("^No warnings.*", "None"),
+    "summary_agrees no line 'Min queries sat": words("^Min queries satisfied.*\n", ""),
+    "summary_agrees target_qps: 1e+300": both(effective_target_qps=1e300),
+    "summary_agrees: passed": both(result_completed_tokens_per_second=0.0),
+    "time_stamps line 82 has no": lambda run: run.stamps.update(result_validity=None),
+    "time_stamps line 82: -1.00": lambda run: run.stamps.update(result_validity=-1.0),
+    "time_stamps processes 1 and 91": more_lines(OTHER_PROCESS),
+    "time_span power_end 825,933,600.508 s before": both(power_end="01-01-2000 00:00:00.000"),
+    "clock_dates power_begin 01-01-2999": both(power_begin="01-01-2999 00:00:00.000"),
+    "clock_dates loadgen_git_commit_date 2999": both(loadgen_git_commit_date="2999-01-01"),
+}
+"""The beginning of a rule's verdict on a forgery, and what it failed for."""
+
+
+@pytest.mark.parametrize("said", SAID)
+def test_a_rule_says_what_it_found(said: str) -> None:
+    run = made(mode="accuracy" if said.startswith("accuracy_") else "performance")
+    SAID[said](run)
+    line = verdict_on(run.facts(), said.partition(" ")[0].strip(":")).line
+    assert line.replace(": failed: found", "").startswith(said)
+
+
 SINGLE = LLAMA3_1_8B_EDGE.scenario("SingleStream")
 OF_TOO_FEW = {
     "result_query_count": 63,
@@ -80,6 +139,8 @@ def more_queries(run: MadeRun) -> None:
     ("rule", "forge"),
     [
         ("validity_agrees", both(early_stopping_latency_ss=1)),
+        ("validity_agrees", both(early_stopping_tpot_result=lambda t: t.replace(": 90", ": 1"))),
+        ("settings_took", asked_for("sample_concatenate_permutation", False)),
         ("validity_agrees", both(early_stopping_ttft_result=" * Run successful.")),
         ("queries_issued", more_queries),
         ("query_rate", times(1.01, "result_qps_without_loadgen_overhead")),
