@@ -84,7 +84,11 @@ class FakeClient:
             and (status is None or run.info.status == status[1])
             and all(run.data.tags.get(n) in ([v] if v else run.data.tags.values()) for n, v in tags)
         ]
-        return Page(sorted(found, key=lambda run: run.info.start or 0, reverse=True))
+        page = Page(sorted(found, key=lambda run: run.info.start or 0, reverse=True))
+        if "page_token" in more:
+            end = int(more["page_token"] or 0) + 2
+            page.token, page[:] = str(end) if page[end:] else "", page[end - 2 : end]
+        return page
 
     def list_artifacts(self, run_id: str, path: str | None) -> list[Any]:
         folder = self.root / run_id
@@ -107,4 +111,7 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeClient:
     package.__spec__ = ModuleSpec("mlflow", None)
     monkeypatch.setitem(sys.modules, "mlflow", package)
     monkeypatch.setitem(sys.modules, "mlflow.entities", module)
-    return FakeClient(tmp_path / "server")
+    client = FakeClient(tmp_path / "server")
+    tracking = SimpleNamespace(MlflowClient=lambda tracking_uri: client)
+    monkeypatch.setitem(sys.modules, "mlflow.tracking", tracking)
+    return client

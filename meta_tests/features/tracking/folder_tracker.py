@@ -19,6 +19,8 @@ class FolderTracker:
             raise PermissionError(
                 f"nobody may write, said\nthe tracker: {os.environ['OF_A_TOKEN']}"
             )
+        if self.experiment == "away":
+            raise OSError("attempt 3") from ConnectionRefusedError()
         if self.experiment == "hangs":
             threading.Event().wait()
         if self.experiment == "dies":
@@ -29,6 +31,11 @@ class FolderTracker:
             shutil.copytree(files, folder / "files")
             write_json(folder / "run.json", asdict(run))
         return str(folder)
+
+    def fetch(self, which: str, system: str | None, into: Path) -> list[Path]:
+        if self.experiment == "away":
+            raise TimeoutError("attempt 4") from ConnectionRefusedError()
+        return [into / which]
 
 
 TRACKER = FolderTracker

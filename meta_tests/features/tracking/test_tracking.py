@@ -1,6 +1,7 @@
 """Results in a tracker: what is sent, once each, and what waits while a tracker is away."""
 
 import json
+import math
 import re
 import shutil
 import sys
@@ -68,7 +69,7 @@ def test_every_figure_is_sent_with_its_unit_and_place(tmp_path: Path) -> None:
 
 def test_figures_of_one_kind_have_its_name_in_their_place() -> None:
     figures = Figures()
-    figures.add("kinds", [{"kind": "GPU", "joules": 4210.5}])
+    figures.add("kinds", [{"kind": "GPU", "joules": 4210.5, "watts": math.inf}, {"joules": 1}])
     assert figures.metrics == {"kinds/GPU/joules": 4210.5}
 
 
@@ -120,6 +121,7 @@ def test_the_texts_of_prompts_and_answers_are_not_sent(tmp_path: Path) -> None:
         ("forbidden", "nobody may write, said the tracker: ***"),
         ("hangs", "no answer within 0.5 s"),
         ("dies", "its process ended with status 9"),
+        ("away", "the server does not answer"),
     ],
 )
 def test_what_cannot_be_sent_waits_and_is_sent_later(
@@ -133,7 +135,9 @@ def test_what_cannot_be_sent_waits_and_is_sent_later(
     assert line == f"track: {target.words}: {words}"
     # The next run of its kind removes the result.
     shutil.rmtree(folder)
+    (results / QUEUE_FOLDER / "stray").mkdir()
     (upload,) = queued(results)
+    (results / QUEUE_FOLDER / "stray").rmdir()
     assert upload.target == target
     if experiment != "hangs":
         assert main(["track", str(results)]) == 2
@@ -197,7 +201,7 @@ def test_an_upload_that_was_cut_off_goes_on(tmp_path: Path, client: FakeClient) 
     """After each of its calls, so that all of it is there, once."""
     folder = kept(tmp_path)
     run = tracked_result(folder)
-    tracker, cuts = MlflowTracker("", "team", client), 0
+    tracker, cuts = MlflowTracker("", "team"), 0
     while True:
         client.left = 1 + cuts
         try:
@@ -217,6 +221,8 @@ def test_an_upload_that_was_cut_off_goes_on(tmp_path: Path, client: FakeClient) 
     assert (client.root / whole.info.run_id / "summary.json").is_file()
     client.left = 0
     assert tracker.keep(run, folder) == page
+    client.tracking_uri = "sqlite:///runs.db"
+    assert tracker.keep(run, folder) == f"run {whole.info.run_id} of the experiment team"
 
 
 def test_the_gate_reads_the_last_good_or_the_pinned_or_a_named_result(
@@ -251,7 +257,20 @@ def test_the_gate_reads_the_last_good_or_the_pinned_or_a_named_result(
     names = {str(path.relative_to(read)) for path in read.rglob("*") if path.is_file()}
     assert {"summary.json", "config.json", "Accuracy/rouge_samples.json"} <= names
     assert "engine.log" not in names
-    assert MlflowTracker("", "other", client).fetch("last-good", None, tmp_path) == []
+    other = MlflowTracker("", "other", client)
+    assert other.fetch("last-good", None, tmp_path) == []
+    client.create_experiment("other")
+    with pytest.raises(SuiteError, match="is of another experiment"):
+        other.fetch(ids["20261101"], None, tmp_path)
+    with pytest.raises(SuiteError, match=f"^{results}: "):
+        tracked_result(results)
+
+
+def test_kept_results_are_read_by_a_process_of_its_own(tmp_path: Path) -> None:
+    target = TrackingTarget(MODULE, str(tmp_path), "team")
+    assert sender.fetch(target, "pinned", None, tmp_path, 600.0) == [tmp_path / "pinned"]
+    with pytest.raises(SuiteError, match="the server does not answer"):
+        sender.fetch(replace(target, experiment="away"), "pinned", None, tmp_path, 600.0)
 
 
 def test_a_file_outside_of_its_run_is_not_read(
@@ -275,6 +294,8 @@ def test_baselines_of_an_experiment_are_named_by_it_and_only_the_selected_stay(
         asked.append((target.experiment, which, system is None))
         if target.experiment == "away":
             raise SuiteError("the server does not answer")
+        if target.experiment == "empty":
+            return []
         fetched = tmp_path / "fetched"
         return [kept(fetched, curve=None), kept(fetched, 2, "Offline", None)]
 
@@ -297,6 +318,8 @@ def test_baselines_of_an_experiment_are_named_by_it_and_only_the_selected_stay(
         with pytest.raises(UsageError, match=f"--baseline {text}: the server does not answer"):
             tracked_baselines(settings(text, results=results, baseline_allow_different="true"))
         assert asked[-1] == ("away", which, True)
+    with pytest.raises(UsageError, match=r"mlflow:empty: no good result of this machine, model, "):
+        tracked_baselines(settings("mlflow:empty", results=results))
 
 
 def test_the_tracker_on_the_page_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,4 +383,12 @@ def test_without_mlflow_only_who_asks_for_it_is_refused(monkeypatch: pytest.Monk
         check(resolve_settings({"track": "mlflow:http://a"}, {}))
     by_variable = resolve_settings({}, {"MLFLOW_TRACKING_URI": "http://a"})
     check(by_variable)
-    assert (target := target_of(by_variable)) and target.fault == NOT_INSTALLED
+    target = target_of(by_variable)
+    assert target is not None and target.fault == NOT_INSTALLED
+    with pytest.raises(SuiteError, match="is not installed"):
+        target.open()
+    config: Any = SimpleNamespace(stash=pytest.Stash(), args=["tests"])
+    config.invocation_params = SimpleNamespace(dir=ROOT)
+    config.stash[options._SETTINGS] = by_variable
+    (line,) = plugin.pytest_report_header(config)
+    assert line == f"track: nothing is sent to mlflow: {NOT_INSTALLED}"
