@@ -181,8 +181,7 @@ def test_more_queries_than_can_be_drawn_again_fit_their_rate(
 
 
 @pytest.mark.parametrize(
-    ("period_ns", "status"),
-    [(1_234_503, "passed"), (1_234_500, "passed"), (1_234_560, "failed")],
+    ("period_ns", "status"), [(1_234_503, "passed"), (1_234_500, "passed"), (1_234_560, "failed")]
 )
 def test_an_expected_latency_of_fewer_digits_is_rounded(period_ns: int, status: str) -> None:
     run = MadeRun(LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenario("SingleStream"), "performance")
