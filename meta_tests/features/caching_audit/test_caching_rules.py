@@ -51,18 +51,6 @@ def test_without_a_block_nothing_passes_for_speed() -> None:
     assert statuses(verdicts)["caching_samples"] == "failed"
 
 
-def test_a_fault_of_one_block_is_named() -> None:
-    for rule, change in {
-        "caching_samples": lambda block: block.answers.pop(),
-        "caching_settings": lambda block: block.entries.update(effective_test_mode="AccuracyOnly"),
-        "caching_log_is_whole": lambda block: block.entries.update(num_errors=None),
-    }.items():
-        run = caching_run()
-        change(run.caching[3])
-        (verdict,) = (v for v in judge(run.facts()) if v.status == "failed")
-        assert verdict.line.startswith(f"{rule}: failed: found block 4")
-
-
 def test_a_pair_without_a_time_is_none() -> None:
     run = caching_run()
     for block in run.caching[:2]:

@@ -311,24 +311,6 @@ def test_what_the_server_costs_is_told_beside_the_run_in_the_process(
     assert page.count("<svg") == 6
 
 
-def test_of_offline_the_client_costs_nothing_and_answers_may_have_no_scores(
-    tmp_path: Path, compare: Any
-) -> None:
-    runs = [
-        make_run(tmp_path / name, remote=remote, scenario="Offline", answers={0: name})
-        for name, remote in (("local", None), ("remote", remote_run()))
-    ]
-    changed(runs[0], performance(qps=9.0))
-    changed(runs[1], performance(qps=8.0, tpot_ms=None))
-    for run in runs:
-        (run / "Accuracy/rouge_samples.json").unlink()
-    _, text, page = compare(*runs)
-    cost = rows_of(text[text.index("cost:") :])
-    assert {"tokens/s", "TTFT p50"} <= {*cost} and not {"QPS", "TPOT p50"} & {*cost}
-    assert "the suite's client added" not in one_line(text)
-    assert "Some answers that differ." in page and "<h4>Sample 0</h4>" in page
-
-
 def test_runs_of_other_samples_say_so_first(tmp_path: Path, compare: Any) -> None:
     first = make_run(tmp_path / "one")
     second = make_run(tmp_path / "other", data="d2", samples=20)

@@ -123,11 +123,6 @@ def test_the_steps_made_are_those_planned(
     check_made_as_planned(make(*keys, repeat="2"), *keys)
 
 
-def test_a_scenario_without_limits_has_no_rate_to_search(make: Make) -> None:
-    key = SearchKey(LLAMA, "Offline")
-    assert "Offline has no latency limits" in (make(key).suite.make(key).failure or "")
-
-
 def test_a_rate_that_its_client_limited_is_invalid(make: Make, monkeypatch: MonkeyPatch) -> None:
     search_rates(monkeypatch, 2)
     remote_runs = (remote_run(), remote_run(busy_share=0.95))

@@ -13,14 +13,14 @@ from mlperf_suite.results.run_folder import write_json
 class FolderTracker:
     def __init__(self, place: str, experiment: str) -> None:
         self.place, self.experiment = Path(place), experiment
+        if experiment == "away":
+            raise OSError("attempt 3") from ConnectionRefusedError()
 
     def keep(self, run: TrackedRun, files: Path) -> str:
         if self.experiment == "forbidden":
             raise PermissionError(
                 f"nobody may write, said\nthe tracker: {os.environ['OF_A_TOKEN']}"
             )
-        if self.experiment == "away":
-            raise OSError("attempt 3") from ConnectionRefusedError()
         if self.experiment == "hangs":
             threading.Event().wait()
         if self.experiment == "dies":
@@ -31,11 +31,6 @@ class FolderTracker:
             shutil.copytree(files, folder / "files")
             write_json(folder / "run.json", asdict(run))
         return str(folder)
-
-    def fetch(self, which: str, system: str | None, into: Path) -> list[Path]:
-        if self.experiment == "away":
-            raise TimeoutError("attempt 4") from ConnectionRefusedError()
-        return [into / which]
 
 
 TRACKER = FolderTracker
