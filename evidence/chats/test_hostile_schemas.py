@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from meta_tests.features.servers.chat_stand_in import chat_stand_in, delta, last
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.errors import DatasetError, SuiteError, UsageError
 from mlperf_suite.features.chats.agent_sessions import read_sessions
+from mlperf_suite.features.chats.bash_calls import programs_of
 from mlperf_suite.features.chats.chat import ChatRequest
 from mlperf_suite.features.chats.chat_client import ChatClient
 from mlperf_suite.features.chats.chat_prompts import EMBEDDED_TEMPLATE, ChatMessages
@@ -98,3 +100,11 @@ def test_a_schema_nested_too_deeply_is_neither_sent_nor_read(tmp_path: Path) -> 
     path.write_text(f"{head}{deep}]}}\n")
     with pytest.raises(DatasetError, match="nested too deeply"):
         read_sessions(path)
+
+
+@pytest.mark.parametrize("text", ['"\\' * 10_000, "[" * 100_000, "A=1 " * 5_000])
+def test_the_programs_of_a_hostile_call_take_no_time(text: str) -> None:
+    began = time.process_time()
+    for arguments in (json.dumps({"command": text}), text):
+        programs_of([{"function": {"name": "bash", "arguments": arguments}}])
+    assert time.process_time() - began < 20

@@ -17,7 +17,6 @@ from meta_tests.tampering.rule_breaks import (
     Forgery,
     asked_for,
     both,
-    broken_by,
     made,
     more_lines,
     not_passed,
@@ -51,6 +50,12 @@ def test_warnings_that_both_files_have_pass(count: int) -> None:
     number = "1 warning" if count == 1 else f"{count} warnings"
     words(NO_WARNINGS, f"{number} encountered. See detailed log.")(run)
     assert not_passed(judge(run.facts())) == {}
+
+
+def broken_by(forge: Forgery) -> set[str]:
+    run = made()
+    forge(run)
+    return set(not_passed(judge(run.facts())))
 
 
 def two_process_log(run: MadeRun) -> None:
@@ -104,6 +109,11 @@ FORGED: dict[str, dict[str, Forgery]] = {
     "log_lines": {
         "a count that is not a number": both(logger_tls_total_log_cas_fail_count=math.nan),
         "a duration without end": both(get_sut_name_duration_ns=math.inf),
+        "an error that is marked as none": more_lines(line("error_runtime", "x")),
+        "a negative count": both(qsl_reported_performance_count=-1),
+    },
+    "ttft_limit validity_agrees percentile_order mean_in_percentiles": {
+        "longest TTFTs": times(1.2, *TTFT.places[-3:])
     },
     "loadgen_files": {
         "a release that never was": both(loadgen_version="6.0.99 @ made up"),

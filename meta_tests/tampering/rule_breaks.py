@@ -38,7 +38,7 @@ from mlperf_suite.features.log_consistency.log_figures import (
 from mlperf_suite.loadgen.clock_watch import FLOOR_S
 from mlperf_suite.loadgen.load_plan import LIMIT_KEYS
 from mlperf_suite.loadgen.logs import AccuracyLog, LoggedSample
-from mlperf_suite.rules import judge, rule_named, rules_for
+from mlperf_suite.rules import rule_named, rules_for
 from mlperf_suite.rules.accuracy_files import MAX_ACCURACY_LOG_BYTES
 from mlperf_suite.rules.accuracy_rules import gate_name
 from mlperf_suite.rules.facts import Facts
@@ -784,9 +784,3 @@ def place_of(key: str, other: str) -> Forgery:
 
 def asked_for(name: str, value: object) -> Forgery:
     return both(**{f"requested_{name}": value, f"effective_{name}": value})
-
-
-def broken_by(forge: Forgery) -> set[str]:
-    run = made()
-    forge(run)
-    return set(not_passed(judge(run.facts())))

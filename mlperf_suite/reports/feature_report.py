@@ -24,7 +24,8 @@ class IndexColumn:
 
 
 class FeatureReport:
-    """A feature's part of the reports. Each says nothing of a summary without its figures."""
+    """A feature's part of the reports. A summary that it is asked about has figures of it, perhaps
+    not all; of the runs of `comparison` and of the index, some may have none."""
 
     def name(self, summary: Summary) -> str:
         """The name in words of a result that is the feature's own, of no benchmark, and has a

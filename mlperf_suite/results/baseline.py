@@ -73,8 +73,9 @@ class BaselineRun:
 
     @property
     def config(self) -> Config | None:
-        """The run's config.json, None if the baseline is only a summary."""
-        return Config.read(read_config(self.folder)) if self.folder else None
+        """The run's config.json, None if there is none."""
+        content = read_config(self.folder) if self.folder else None
+        return None if content is None else Config.read(content)
 
     @property
     def has_engine_facts(self) -> bool:

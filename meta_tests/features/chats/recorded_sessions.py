@@ -25,7 +25,7 @@ def rows(name: str, commands: list[str]) -> list[dict[str, Any]]:
 
 def written(path: Path, lines: list[dict[str, Any]]) -> Path:
     file = path / "sessions.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    file.write_text("".join(json.dumps(line) + "\n\n" for line in lines))
     return file
 
 

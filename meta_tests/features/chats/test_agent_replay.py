@@ -122,6 +122,8 @@ def test_figures_are_grouped_by_turn_and_context() -> None:
     [
         (lambda lines: lines[1:], "turns are not 1, 2, 3"),
         (lambda lines: [], "has no conversation"),
+        (lambda lines: [[1]], "line 1: not an object"),
+        (lambda lines: [*lines[:2], lines[2] | {"role": "user"}, lines[3]], "is neither a user's"),
         (lambda lines: [lines[0] | {"turn": "1"}], "line 1: needs a text"),
         (lambda lines: [lines[0], lines[1] | {"role": "user"}], "does not answer"),
         (lambda lines: [*lines[:2], lines[2] | {"tool_results": [1]}, lines[3]], "list of objects"),

@@ -72,6 +72,11 @@ def test_a_time_limit_says_what_did_not_happen() -> None:
     assert turn.missing == "did not begin its answer"
     turn.on_event(json.dumps(delta(content="a")).encode(), 1.0)
     assert turn.missing == "did not end its answer"
+    turn.connection = Mock(streams=False)
+    turn.on_event(json.dumps(delta(content="a")).encode(), 2.0)
+    turn.on_event(b"no JSON", 3.0)
+    turn.fail("was lost", died=True)
+    assert "in one piece although a stream" in turn.result().failure
 
 
 @pytest.mark.parametrize(("pause_s", "first"), [(0.01, 2), (0.0, 20)])

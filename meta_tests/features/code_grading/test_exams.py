@@ -8,7 +8,6 @@ from mlperf_suite.features.code_grading.scorers.exams import (
     boxed,
     is_choice,
     is_integer,
-    letter_after_answer,
 )
 
 
@@ -34,12 +33,6 @@ from mlperf_suite.features.code_grading.scorers.exams import (
 def test_the_letter_that_is_chosen(text: str, of_four: str | None, of_ten: str | None) -> None:
     assert deepseek_r1.choice(text, "D") == of_four
     assert deepseek_r1.choice(text, "J") == of_ten
-
-
-def test_a_long_run_of_spaces_is_read_once() -> None:
-    """The official pattern takes more than a minute for 2,000 spaces, and the cube of it."""
-    assert letter_after_answer("ANSWER" + " " * 1_000_000 + "x", "D") is None
-    assert letter_after_answer("ANSWER:" + " " * 1_000_000 + "b", "D") == "B"
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,8 @@ def test_what_differs_stands_first_on_a_screen_of_100_columns(
     )
     prompts = f"{'A long beginning ' * 9}one{' with its end' * 9}", f"{'A long beginning ' * 9}two"
     for run, bind, prompt in zip(pair, cores, prompts, strict=True):
-        settings = {"precision": "auto", "prompt": prompt, "max_regression": len(prompt)}
+        precision = "auto" if run is pair[0] else "fp8"
+        settings = {"precision": precision, "prompt": prompt, "max_regression": len(prompt)}
         changed(run, {"engine": {"settings": bind}, "settings": settings}, "config.json")
     changed(pair[1], performance(repeats=[{}]) | {"meta": {"label": "a" * 300}})
     files = tmp_path / "c.csv", tmp_path / "c.json"
@@ -170,7 +171,7 @@ def test_what_differs_stands_first_on_a_screen_of_100_columns(
     rows = rows_of(text)
     assert rows["engine: omp_threads_bind"] == ["0", "0,1"]
     assert rows["server: dtype"] == ["bf16", "fp8"]
-    assert rows["server: kernel"] == ["not known", "new"]
+    assert rows["server: kernel"] == ["not known", "new"] and rows["--precision"] == ["auto", "fp8"]
     assert rows["--repeat"] == ["1", "2"] and "--max-regression" not in rows
     assert [cell[:12] for cell in rows["prompt"]] == ["…ginning one", "…ginning two"]
     assert text.index("omp_threads") < text.index("Result:") < text.index("tokens/s")
@@ -182,6 +183,8 @@ def test_what_differs_stands_first_on_a_screen_of_100_columns(
     assert {"name": "--repeat", "first": "1", "second": "2"} in beside["settings"]
     assert [line["metric"] for line in lines] == [change["metric"] for change in beside["metrics"]]
     assert float(lines[0]["baseline"]) == beside["metrics"][0]["baseline"]
+    (pair[0] / "config.json").unlink()
+    assert "Not known: a run has no config.json." in compare(pair[0], pair[0])[1]
 
 
 def test_a_run_without_figures_is_a_row_with_its_reason_and_failed_rules(
@@ -238,16 +241,17 @@ def test_what_cannot_be_read_or_made_is_one_line(
     pair: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A plot before the table."""
-    for name in ("x.foo", "x", ".png"):
-        assert main(["compare", *map(str, pair), "--plot", name]) == 2
-        message = f"error: --plot {name}: must be one of .png, .svg, .pdf\n"
-        assert tuple(capsys.readouterr()) == ("", message)
-    page = str(tmp_path / "nowhere/page.html")
-    plot = str(tmp_path / "plot.png")
-    assert main(["compare", *map(str, pair), "--plot", plot, "--html", page]) == 2
-    assert f"error: --html {page}: its folder does not exist" in capsys.readouterr().err
-    assert main(["compare", plot, page]) == 2
-    assert capsys.readouterr().err == f"error: {plot}: plot.png: No such file or directory\n"
+    runs, page, plot = [*map(str, pair)], f"{tmp_path}/nowhere/page.html", f"{tmp_path}/plot.png"
+    for words, message in {
+        **{(*runs, "--plot", n): f"--plot {n}: must be one of" for n in ("x.foo", "x", ".png")},
+        (*runs, "--plot", plot, "--html", page): f"--html {page}: its folder does not exist",
+        (*runs, "--max-regression", "100"): "--max-regression 100: must be a number from 0 to",
+        (plot, page): f"{plot}: plot.png: No such file or directory\n",
+        (runs[0],): f"compare: needs at least two runs; {runs[0]} is one",
+    }.items():
+        assert main(["compare", *words]) == 2
+        printed = capsys.readouterr()
+        assert printed.out == "" and printed.err.startswith(f"error: {message}")
 
 
 @pytest.mark.parametrize("ending", [".PNG", *PLOT_FORMATS])

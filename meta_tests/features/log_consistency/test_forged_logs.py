@@ -1,4 +1,4 @@
-"""Boundaries of the rules on a log's consistency, and rules that a single break does not show.
+"""What the rules on a log's consistency find, their boundaries and the bounds of figures.
 
 evidence/log_consistency/ has small forgeries of every kind, evidence/forgeries/ many more.
 """
@@ -7,22 +7,31 @@ from typing import Any
 
 import pytest
 
-from meta_tests.made_runs import MadeRun, line
+from meta_tests.made_runs import MadeRun, as_printed, line
 from meta_tests.tampering.rule_breaks import (
     Forgery,
     asked_for,
     both,
-    broken_by,
     made,
     more_lines,
     not_passed,
     times,
     verdict_on,
+    words,
 )
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99_9
-from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B_EDGE
-from mlperf_suite.features.log_consistency.log_figures import LATENCY, TTFT
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
+from mlperf_suite.features.log_consistency.agreement import FigureRange
+from mlperf_suite.features.log_consistency.log_figures import (
+    LATENCY,
+    TPOT,
+    TTFT,
+    LatencyKeys,
+    _unwrapped,
+    mean_bounds,
+    places_at,
+)
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.facts import AnswerTokens
 
@@ -34,29 +43,67 @@ MORE_QUERIES = (
 )
 
 
-@pytest.mark.parametrize(
-    ("rules", "forge"),
-    [
-        ("queries_issued", asked_for("max_query_count", 1000)),
-        ("queries_issued", asked_for("max_duration_ms", 300_000)),
-        (
-            "queries_issued",
-            both(requested_server_max_async_queries=10, effective_max_async_queries=10),
-        ),
-        ("log_lines", more_lines(line("error_runtime", "x"))),
-        ("log_lines", both(qsl_reported_performance_count=-1)),
-        (
-            "validity_agrees",
-            both(requested_server_target_latency_ns=10**13, effective_target_latency_ns=10**13),
-        ),
-        (
-            "ttft_limit validity_agrees percentile_order mean_in_percentiles",
-            times(1.2, *TTFT.places[-3:]),
-        ),
-    ],
+QUERIES = ("effective_min_query_count", "generated_query_count", "result_query_count")
+ONE_QUERY = both(
+    **dict.fromkeys(QUERIES, 1),
+    effective_min_duration_ms=0,
+    effective_sample_concatenate_permutation=False,
 )
-def test_what_no_break_shows_is_seen_by_its_rules_alone(rules: str, forge: Forgery) -> None:
-    assert broken_by(forge) == set(rules.split())
+BILLION = 10**9
+OTHER_PROCESS = line("a_line", 1).replace('"pid": ', '"pid": 9')
+SAID: dict[str, Forgery] = {
+    "accuracy_issue_order 1,000,000,000 samples": both(effective_min_query_count=BILLION),
+    # Several sets of samples, whose order cannot be told.
+    "accuracy_issue_order: passed": both(effective_performance_sample_count=5000),
+    "loaded_samples 1,000,000,000": both(effective_performance_sample_count=BILLION),
+    "loaded_samples 0 sets of samples, not 1": lambda run: run.entries.pop("loaded_qsl_set"),
+    "loaded_samples sample 5526 in place 0": both(loaded_qsl_set=lambda samples: samples[::-1]),
+    "scheduled_rate: not judged: found 1 queries": ONE_QUERY,
+    "query_rate: not judged: found 1 query": ONE_QUERY,
+    "issued_token_rate: not judged: found 1 query": ONE_QUERY,
+    "token_rate: passed: found 3 tokens / 1 answers": ONE_QUERY,
+    "query_rate result_completed_samples_per_sec 0": both(result_completed_samples_per_sec=0),
+    "queries_issued 26,736 queries, required at most 1,000": asked_for("max_query_count", 1000),
+    "queries_issued 26,736 queries, required at most 300": asked_for("max_duration_ms", 300_000),
+    "queries_issued 26,736 queries, required at most 10": asked_for("max_async_queries", 10),
+    "queries_issued: passed": lambda run: both(power_end=run.entries["power_begin"])(run),
+    "percentile_order p99: latency": times(1.2, *TTFT.places[-3:]),
+    "percentile_order minimum: TTFT 1 ns": both(**{TTFT.places[0]: 1}),
+    "validity_agrees 26,736 queries over 10,000": both(effective_target_latency_ns=10**13),
+    "validity_agrees 26,736 queries over 0 ns, 1 to 1": both(
+        result_query_count=1, result_min_queries_met=False
+    ),
+    "validity_agrees 1,000,000,000 queries, where no": both(
+        result_query_count=BILLION, result_overlatency_query_count=BILLION
+    ),
+    "validity_agrees effective_target_lat": both(effective_target_latency_percentile=0.3),
+    "settings_took a setting is of": both(requested_performance_sample_count_override=1.5),
+    "settings_took effective_sample_": both(requested_sample_concatenate_permutation=1),
+    "loadgen_files no hashes of": both(loadgen_file_sha1=[]),
+    "loadgen_files LoadGen 6.0.17 @ made up, its git": both(loadgen_git_log_message="x"),
+    "log_lines error_runtime that is marked as none": more_lines(line("error_runtime", "x")),
+    "log_lines qsl_reported_performance_count -1": both(qsl_reported_performance_count=-1),
+    "log_lines loadgen_version 6": both(loadgen_version=6),
+    "samples_drawn effective_accu": both(effective_accuracy_log_probability=0.5),
+    "summary_agrees 'None' in the summary": words("^No warnings.*", "None"),
+    "summary_agrees no line 'Min queries sat": words("^Min queries satisfied.*\n", ""),
+    "summary_agrees target_qps: 1e+300": both(effective_target_qps=1e300),
+    "summary_agrees: passed": both(result_completed_tokens_per_second=0.0),
+    "time_stamps line 82 has no": lambda run: run.stamps.update(result_validity=None),
+    "time_stamps processes 1 and 91": more_lines(OTHER_PROCESS),
+    "time_span power_end 825,933,600.508 s before": both(power_end="01-01-2000 00:00:00.000"),
+    "clock_dates power_begin 01-01-2999": both(power_begin="01-01-2999 00:00:00.000"),
+    "clock_dates loadgen_git_commit_date 2999": both(loadgen_git_commit_date="2999-01-01"),
+}
+"""The beginning of a rule's verdict on a forgery, and what it failed for."""
+
+
+@pytest.mark.parametrize("said", SAID)
+def test_a_rule_says_what_it_found(said: str) -> None:
+    run = made(mode="accuracy" if said.startswith("accuracy_") else "performance")
+    SAID[said](run)
+    line = verdict_on(run.facts(), said.partition(" ")[0].strip(":")).line
+    assert line.replace(": failed: found", "").startswith(said)
 
 
 SINGLE = LLAMA3_1_8B_EDGE.scenario("SingleStream")
@@ -80,6 +127,8 @@ def more_queries(run: MadeRun) -> None:
     ("rule", "forge"),
     [
         ("validity_agrees", both(early_stopping_latency_ss=1)),
+        ("validity_agrees", both(early_stopping_tpot_result=lambda t: t.replace(": 90", ": 1"))),
+        ("settings_took", asked_for("sample_concatenate_permutation", False)),
         ("validity_agrees", both(early_stopping_ttft_result=" * Run successful.")),
         ("queries_issued", more_queries),
         ("query_rate", times(1.01, "result_qps_without_loadgen_overhead")),
@@ -221,3 +270,54 @@ def test_an_expected_latency_is_rounded(expected_ns: float, queries: int, status
         "effective_min_sample_count": queries,
     }
     assert verdict_on(run.facts(), "settings_took").status == status
+
+
+# Bounds of figures: those of any answers lie within them, and rounding is allowed for
+
+
+def test_bounds_of_a_mean_are_no_wider_than_they_need_be() -> None:
+    # Of two: the place of each percentile is the second, which is the maximum.
+    assert mean_bounds((1, 5, 5, 5, 5, 5, 5, 5), 2) == FigureRange(3.0, 3.0)
+
+
+def test_a_sum_beyond_64_bits_is_known_by_what_is_left_of_it() -> None:
+    count, mean = 1_700_000, 12_000_000_000_000
+    remainder = (count * mean % 2**64) // count
+    mean_ns, wraps = _unwrapped(remainder, FigureRange(mean * 0.5, mean * 1.1), count)
+    assert wraps == 1 and abs(mean_ns - mean) < 2
+    assert _unwrapped(mean, FigureRange(mean * 0.5, mean * 1.1), count) == (mean, 0)
+
+
+@pytest.mark.parametrize("name", ["Server", "Interactive"])
+def test_no_query_is_issued_before_its_time_or_after_its_answer(name: Any) -> None:
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario(name), "performance")
+    tokens_rate = run.entries["result_completed_tokens_per_second"]
+    due_rate, end_rate = (
+        run.entries[f"result_{kind}_samples_per_sec"] for kind in ("scheduled", "completed")
+    )
+    for rate, status in (
+        # The figures that it is made of are rounded themselves.
+        (tokens_rate * due_rate / end_rate * (1 - 2e-5), "passed"),
+        (tokens_rate, "passed"),
+        (tokens_rate * due_rate / end_rate * 1.001, "failed"),
+        (tokens_rate * 0.999, "failed"),
+    ):
+        run.entries["result_token_throughput_with_loadgen_overhead"] = as_printed(rate)
+        verdict = verdict_on(run.facts(), "issued_token_rate")
+        assert verdict.status == status, verdict.line
+
+
+@pytest.mark.parametrize(
+    ("family", "alike", "status"),
+    [(TPOT, 0.999, "passed"), (TPOT, 0.0, "failed"), (TTFT, 0.999, "failed")],
+)
+def test_the_answers_of_a_batch_may_have_one_tpot(
+    family: LatencyKeys, alike: float, status: str
+) -> None:
+    """As LoadGen has them of an engine that reports a step's first and last tokens at once."""
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance")
+    count, longest = run.entries["result_query_count"], run.entries[family.places[-1]]
+    for key, place in zip(family.places, places_at(count), strict=True):
+        if place >= int(alike * count):
+            run.entries[key] = longest
+    assert verdict_on(run.facts(), "percentile_order").status == status

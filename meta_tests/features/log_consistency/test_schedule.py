@@ -2,6 +2,7 @@
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,10 +90,12 @@ def test_the_installed_loadgen_has_the_sources_of_its_version(tmp_path: Path) ->
         ({"qps": 0.0}, ValueError),
         ({"loaded": 0}, ValueError),
         ({"least": -1}, ValueError),
+        ({"qps": 1e-300, "scenario": "Offline"}, ValueError),
+        ({"qps": 1e10, "scenario": "SingleStream"}, ValueError),
         ({"qps": MAX_QUERIES / 60.0}, TooLongError),
     ],
 )
-def test_what_cannot_be_computed_is_told(change: dict[str, float], error: type[Exception]) -> None:
+def test_what_cannot_be_computed_is_told(change: dict[str, Any], error: type[Exception]) -> None:
     request = {"scenario": "Server", "seed": 1, "qps": 10.0, "duration_ms": 600_000, "least": 100}
     request |= {"samples": 1, "loaded": 84, "equal": True, "accuracy": False}
     with pytest.raises(error):

@@ -107,6 +107,8 @@ def test_a_plot_of_the_least_rate(tmp_path: Path, monkeypatch: MonkeyPatch, boun
     labels = figure.axes[0].get_legend_handles_labels()[1]
     assert ("peak 3 queries/s" if bounded else "at least 3 queries/s") in labels
     assert (UNBOUNDED in figure.get_suptitle()) is not bounded
+    plot_peak(PeakSearch(trials, None), limits, "a title", tmp_path / "b.png")
+    assert not [t for t in figures[1].axes[0].get_legend_handles_labels()[1] if "queries/s" in t]
 
 
 def test_the_rate_by_goodput_is_the_highest_whose_requests_kept_both_limits() -> None:
@@ -155,6 +157,9 @@ def test_a_search_that_failed_says_so_and_one_without_a_valid_rate_is_invalid() 
     parts = [SearchPart(), *(SearchPart(PeakSearch((), rate)) for rate in (None, 3.5))]
     assert [part.complete for part in parts] == [False, True, True]
     assert [part.spoiled for part in parts] == [False, True, False]
+    assert PeakSearch((), None).words.startswith("no rate was VALID")
+    (line,) = REPORT.closing(Summary(parts={"peak": PeakFigures(None, runs=3)}))
+    assert line.text.startswith("No rate was VALID in 3 runs")
 
 
 @pytest.mark.parametrize("note", ["", UNBOUNDED, BY_CLIENT])

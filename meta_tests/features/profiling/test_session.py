@@ -24,7 +24,8 @@ from meta_tests.session.timing.kept_offline_run import keep_offline_run
 from mlperf_suite import ranges
 from mlperf_suite.engines.vllm_arguments import VllmConfig
 from mlperf_suite.engines.vllm_engine import VllmEngine
-from mlperf_suite.errors import EngineError, UsageError
+from mlperf_suite.errors import EngineError, RunError, UsageError
+from mlperf_suite.features.profiling.report import REPORT
 from mlperf_suite.features.profiling.trace import PROFILE, Operation
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.load_plan import RunKey
@@ -115,6 +116,8 @@ def test_a_profiled_run_leaves_its_trace_and_is_no_result(make: Make, tmp_path: 
         text = (folder / name).read_text()
         assert f"{summary.meta.label}:" in text
         assert "perfetto.dev" in text and "75.0" in text and "requests per hour" not in text
+    said = [line.text for line in REPORT.closing(summary)]
+    assert said == [profile.opens, "longest on the CPU: mm, 75.0%"]
     (judged,) = judge_folder(folder)
     statuses = {v.rule: v.status for v in judged.verdicts}
     assert statuses.pop("kept_run_unchanged") == "passed"
@@ -178,6 +181,7 @@ def test_nsight_systems_writes_into_the_runs_folder(make: Make, nsys: Path) -> N
     profile = session.summary(PERFORMANCE).parts[PROFILE]
     assert profile.files == ("profile/trace.nsys-rep",)
     assert profile.operations is None and "nsys-ui" in profile.opens
+    assert len(REPORT.closing(session.summary(PERFORMANCE))) == 1
     session.suite.close()
     assert not ranges.are_on()
 
@@ -188,6 +192,7 @@ def test_nsight_systems_writes_into_the_runs_folder(make: Make, nsys: Path) -> N
         (Refuses, None, "vLLM's start_profile: no profiler today"),
         (RefusesAtTheEnd, None, "vLLM's stop_profile: no"),
         (RefusesAtTheEnd, EngineError("died of old age"), "died of old age"),
+        (LeavesNothing, RunError("out of disk"), "out of disk"),
         (LeavesNothing, KeyboardInterrupt(), "interrupted (KeyboardInterrupt)"),
     ],
 )
@@ -208,6 +213,7 @@ def test_nsight_systems_stops_recording_however_a_run_ends(
     assert session.summary(PERFORMANCE).meta.reason.endswith(failure)
     commands = nsys.read_text().split()
     assert commands.count("start") == commands.count("stop") == 1
+    assert not isinstance(ends, RunError) or not session.engines[0].on
 
 
 def test_a_failed_check_leaves_no_ranges(make: Make, nsys: Path, monkeypatch: MonkeyPatch) -> None:

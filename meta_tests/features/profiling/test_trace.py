@@ -10,7 +10,9 @@ from meta_tests.features.profiling.nsys_stand_in import put_nsys
 from mlperf_suite.engines.protocol import trace_files
 from mlperf_suite.errors import RunError, UsageError
 from mlperf_suite.features.profiling import nsight
+from mlperf_suite.features.profiling.report import REPORT
 from mlperf_suite.features.profiling.trace import Operation, TopOperations, top_operations
+from mlperf_suite.results.schema import Summary
 
 
 def by_name(top: TopOperations) -> dict[str, tuple[int, float]]:
@@ -24,6 +26,7 @@ def test_an_operation_has_its_own_time_without_what_it_called(tmp_path: Path) ->
     path = trace_of(
         tmp_path / "a.pt.trace.json.gz",
         {"ph": "M", "name": "process_name", "pid": 1},
+        3,
         # Within linear's 100 µs: addmm, with a copy in it, and another thread's beside it.
         event("copy", 20, 10),
         event("linear", 0, 100),
@@ -65,6 +68,9 @@ def test_a_trace_that_ends_early_shows_what_was_read(tmp_path: Path) -> None:
     whole.write_text(text[: text.rindex('"ph"')])
     top = top_operations([whole])
     assert (top.damaged, by_name(top)) == (True, {"mm": (8, 0.04)})
+    figures = trace_module.ProfileFigures("torch", 1.0, (), "", top)
+    (section,) = REPORT.sections(Summary(parts={trace_module.PROFILE: figures}), None)
+    assert "A trace could not be read completely" in str(section.blocks)
     packed = tmp_path / "b.pt.trace.json.gz"
     packed.write_bytes(gzip.compress(text.encode())[:-20])
     assert top_operations([packed]).damaged

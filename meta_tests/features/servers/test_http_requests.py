@@ -113,8 +113,7 @@ def test_an_answer_without_an_end_is_given_up() -> None:
     events = [piece(token_ids=[5])] * 200
     *_, failure = messages_of("vllm", *events)
     assert isinstance(failure, Failure)
-    why = "sent 113 pieces and 0 characters of an answer of at most 12 tokens"
-    assert failure.why == why
+    assert failure.why == "sent 113 pieces and 0 characters of an answer of at most 12 tokens"
     *_, failure = messages_of("text", piece(text="word " * 100_000))
     assert isinstance(failure, Failure) and "and 500,000 characters" in failure.why
     *_, failure = messages_of("text", *[piece(text="a")] * 200)
@@ -244,6 +243,17 @@ def test_what_waits_is_looked_at_and_given_up() -> None:
     assert failure.why.startswith("sent no first token for 26 s while requests sent later got")
 
 
+def test_a_request_that_is_forgotten_is_heard_of_no_more() -> None:
+    shared, messages = shared_of("vllm")
+    request = under_way(shared, 7)
+    request.forget()
+    request._timer, request.connection = timer, connection = Mock(), Mock()
+    request.forget()
+    request.fail("late", died=True)
+    request.refuse("later")
+    assert timer.cancel.called and connection.close.called and not (messages or shared.under_way)
+
+
 @pytest.mark.parametrize("messages", [[Drop()], [WORKER_CONFIG, WORKER_CONFIG]])
 def test_a_client_is_greeted_first_and_once(messages: list[object]) -> None:
     async def hear() -> None:
@@ -314,15 +324,8 @@ def test_a_fault_is_told_in_the_same_words_split_at_every_byte(fault: str, kind:
 @pytest.mark.parametrize(
     ("status", "passes"),
     [
-        (429, True),
-        (500, True),
-        (502, True),
-        (503, True),
-        (504, True),
-        (400, False),
-        (401, False),
-        (403, False),
-        (404, False),
+        *((status, True) for status in (429, 500, 502, 503, 504)),
+        *((status, False) for status in (400, 401, 403, 404)),
     ],
 )
 def test_only_what_was_refused_for_now_is_sent_again_and_only_if_it_may(

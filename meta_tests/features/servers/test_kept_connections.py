@@ -151,6 +151,10 @@ def test_who_is_given_which_connection() -> None:
         again, waits, seeker = (Mock(is_over=False) for _ in range(3))
         first, kept, new = (Connection(Mock(), Mock()) for _ in range(3))
         kept.kept = True
+        over = Mock(is_over=False)
+        pool.acquire(over)
+        over.is_over = True
+        pool.acquire(over)
         pool.acquire(waits)
         pool.acquire_new(again)
         pool.release(first)
@@ -158,6 +162,7 @@ def test_who_is_given_which_connection() -> None:
         pool.acquire_new(again)
         pool.release(kept)
         waits.begin.assert_called_once_with(kept)
+        over.begin.assert_not_called()
         pool.forget_waiting()
         pool.release(new)
         assert (again.begin.call_count, waits.begin.call_count, new.kept) == (1, 1, True)

@@ -41,8 +41,9 @@ def test_an_endpoint_takes_the_place_of_an_engine_in_this_process() -> None:
     assert resolve(endpoint=[URL], engine_silence="60").engine_silence == 60.0
 
 
-def test_an_endpoint_that_was_given_twice_is_refused() -> None:
+def test_an_endpoint_that_was_given_twice_or_has_no_host_is_refused() -> None:
     assert refusal(endpoint=[URL, f"{URL}/v1"]) == f"--endpoint {URL}: given twice"
+    assert "must be a URL like" in refusal(endpoint=["http://ho(st:8000"])
 
 
 @pytest.mark.parametrize(

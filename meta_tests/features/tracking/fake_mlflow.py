@@ -107,4 +107,7 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeClient:
     package.__spec__ = ModuleSpec("mlflow", None)
     monkeypatch.setitem(sys.modules, "mlflow", package)
     monkeypatch.setitem(sys.modules, "mlflow.entities", module)
-    return FakeClient(tmp_path / "server")
+    client = FakeClient(tmp_path / "server")
+    tracking = SimpleNamespace(MlflowClient=lambda tracking_uri: client)
+    monkeypatch.setitem(sys.modules, "mlflow.tracking", tracking)
+    return client

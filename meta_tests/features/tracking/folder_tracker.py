@@ -13,6 +13,8 @@ from mlperf_suite.results.run_folder import write_json
 class FolderTracker:
     def __init__(self, place: str, experiment: str) -> None:
         self.place, self.experiment = Path(place), experiment
+        if experiment == "away":
+            raise OSError("attempt 3") from ConnectionRefusedError()
 
     def keep(self, run: TrackedRun, files: Path) -> str:
         if self.experiment == "forbidden":

@@ -7,6 +7,7 @@ do the same work. docs/caching-audit.md describes the design, the error rates an
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -134,12 +135,8 @@ def _place(pairs: int, risk: float) -> int:
         for total, count in enumerate(sets):
             longer[total + rank] += count
         sets = longer
-    below = 0
-    for place, count in enumerate(sets):
-        below += count
-        if below / 2**pairs > risk:
-            return place
-    return 0
+    below = enumerate(itertools.accumulate(sets))
+    return next(place for place, count in below if count / 2**pairs > risk)
 
 
 # How large a block is, and how long the audit takes

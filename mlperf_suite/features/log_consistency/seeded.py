@@ -198,17 +198,17 @@ def _shuffle_sizes(total: int, issued_count: int) -> list[int]:
 
 
 def _first_difference(logged_sets: Sequence[object], drawn_sets: Sequence[Sequence[int]]) -> str:
-    """The first difference between the logged and the drawn sets, in words."""
+    """The first difference between the logged and the drawn sets, which differ, in words."""
     if len(logged_sets) != len(drawn_sets):
         return f"{len(logged_sets)} sets of samples, not {len(drawn_sets)}"
-    for logged_set, drawn_set in zip(logged_sets, drawn_sets, strict=True):
-        if not isinstance(logged_set, list) or len(logged_set) != len(drawn_set):
-            count = f"{len(logged_set):,}" if isinstance(logged_set, list) else "no list of"
-            return f"{count} samples, not {len(drawn_set):,}"
-        for place, (sample, draw) in enumerate(zip(logged_set, drawn_set, strict=True)):
-            if sample != draw:
-                return f"sample {sample} in place {place}, not {draw}"
-    return "other samples"
+    pairs = zip(logged_sets, drawn_sets, strict=True)
+    logged_set, drawn_set = next((logged, drawn) for logged, drawn in pairs if logged != drawn)
+    if not isinstance(logged_set, list) or len(logged_set) != len(drawn_set):
+        count = f"{len(logged_set):,}" if isinstance(logged_set, list) else "no list of"
+        return f"{count} samples, not {len(drawn_set):,}"
+    places = enumerate(zip(logged_set, drawn_set, strict=True))
+    place, (sample, draw) = next((n, pair) for n, pair in places if pair[0] != pair[1])
+    return f"sample {sample} in place {place}, not {draw}"
 
 
 def _in_words(queries: int, samples: int, duration_ns: int) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.benchmarks.definition import limit_name
-from mlperf_suite.features.peak_search.figures import PeakFigures, PeakSearch, peak_of
+from mlperf_suite.features.peak_search.figures import PART, PeakFigures, PeakSearch
 from mlperf_suite.reports.feature_report import FeatureReport
 from mlperf_suite.reports.plots import BLUE, GREEN, ORANGE
 from mlperf_suite.reports.sections import Line, Row, count, decimal, save_figure
@@ -16,16 +16,13 @@ from mlperf_suite.results.schema import Summary
 
 class PeakReport(FeatureReport):
     def tiles(self, summary: Summary) -> list[Row]:
-        peak = peak_of(summary)
-        if peak is None:
-            return []
+        peak: PeakFigures = summary.parts[PART]
         limit, value = peak.why_at_least, decimal(peak.peak_qps)
         value = f"at least {value}: {limit}" if limit else value
         return [("highest valid rate, queries/s", value)]
 
     def closing(self, summary: Summary) -> list[Line]:
-        peak = peak_of(summary)
-        return [] if peak is None else [Line("peak", _words(peak))]
+        return [Line("peak", _words(summary.parts[PART]))]
 
 
 REPORT = PeakReport()

@@ -20,9 +20,7 @@ from mlperf_suite.results.schema import PROFILED, Config, Summary
 class ProfileReport(FeatureReport):
     def sections(self, summary: Summary, config: Config | None) -> list[Section]:
         """What the trace is, how to open it, and the operations that took longest."""
-        profile: ProfileFigures | None = summary.parts.get(PROFILE)
-        if profile is None:
-            return []
+        profile: ProfileFigures = summary.parts[PROFILE]
         lines = [
             f"{PROFILED[0].upper()}{PROFILED[1:]}. The profiler ({profile.profiler}) ran for "
             f"{decimal(profile.seconds, 1)} s, from LoadGen's start to its end, and slowed the "
@@ -44,9 +42,7 @@ class ProfileReport(FeatureReport):
         return [Section("Profile", [*notes(lines), *table])]
 
     def closing(self, summary: Summary) -> list[Line]:
-        profile: ProfileFigures | None = summary.parts.get(PROFILE)
-        if profile is None:
-            return []
+        profile: ProfileFigures = summary.parts[PROFILE]
         lines, top = [Line("profile", profile.opens)], profile.operations
         if top and top.operations:
             first = top.operations[0]

@@ -55,9 +55,7 @@ def queued(results_dir: Path) -> list[Upload]:
 
 
 def enqueue(results_dir: Path, upload: Upload) -> None:
-    """Keep an upload for later, once. Raises OSError."""
-    if upload.entry is not None:
-        return
+    """Keep an upload that does not wait yet for later. Raises OSError."""
     entry = results_dir / QUEUE_FOLDER / upload.folder.name
     partial = entry.with_name(f".{entry.name}.{os.getpid()}.part")
     shutil.rmtree(partial, ignore_errors=True)

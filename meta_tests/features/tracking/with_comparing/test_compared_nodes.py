@@ -45,5 +45,9 @@ def test_the_results_of_an_experiments_nodes_are_compared_by_one_command(
     for words, name in {
         "has results of llama3.1-8b Offline, llama3.1-8b Server: --measured": "mlflow:ten",
         "no good result in the experiment other, or no such": "mlflow:other@last-good",
+        "which experiment? mlflow:EXPERIMENT": "mlflow:",
     }.items():
         assert compared(name)[1].startswith(f"error: compare: {name}: {words}")
+    assert "are not what is compared" in compared("mlflow:ten", measured="interactive")[1]
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    assert "mlflow:ten: needs MLFLOW_TRACKING_URI" in compared("mlflow:ten")[1]

@@ -18,7 +18,7 @@ def test_the_trials_of_a_search_are_its_parts(tmp_path: Path) -> None:
         trial = Trial({"max_num_seqs": value}, rate, reason="" if rate else "out of memory")
         records.add(MeasuredTrial(trial, "trial-1", seconds=20.0))
     with (folder / "trials.jsonl").open("a") as file:
-        file.write('{"settings": {"max_')
+        file.write('3\n{"settings": {"max_')
     assert main(["track", str(folder), f"--track={MODULE}:{tmp_path}/tracker"]) == 0
     (sent,) = (tmp_path / "tracker").iterdir()
     run = json.loads((sent / "run.json").read_text())
