@@ -16,7 +16,7 @@ CONFIG, MEASUREMENTS = "config.yaml", "measurements.json"
 AUDIT = "audit/audit_output_caching_test.json"
 EVENTS, WITH_EVENTS = "events.jsonl", "gpt-oss-120b/Interactive"
 """The file of a run's events, and the scenario of an honest submission that has it."""
-SYSTEM = "../../../../systems/box.json"
+SYSTEM, POWER_SUPPLIES = (f"../../../../systems/box{end}" for end in (".json", "_power.yaml"))
 SERVER, OFFLINE = "llama3.1-8b/Server", "llama3.1-8b/Offline"
 EDGE, OSS, R1 = "llama3.1-8b-edge/SingleStream", "gpt-oss-120b/Server", "deepseek-r1/Server"
 QWEN, WAN = "qwen3-vl-235b-a22b/Server", "wan-2.2-t2v-a14b/Offline"
@@ -127,6 +127,10 @@ OF_FILES = [
         ({"tpot": scaled(0.5)}, "distributions"),
         ({"ttft.std_dev": times(2.0)}, "distributions"),
         ({"latency.histogram.counts": lambda c: [c[0] + 500, *c[1:]]}, "distributions"),
+        ({"ttft.histogram.buckets": lambda b: b[:-1]}, "distributions"),
+        ({"ttft.histogram.buckets": lambda b: [b[1], b[0], *b[2:]]}, "distributions"),
+        ({f"ttft/{_ES}/of tomorrow": 1.0}, ""),
+        ({"ttft": scaled(9.0)}, "ttft_limit distributions"),
         ({"input_sequence_lengths": {}}, ""),
         (_more_tokens(2), "accuracy_lengths"),
     ),
@@ -145,6 +149,7 @@ OF_FILES = [
         ({"cooling": ""}, "system_fields"),
     ),
     *_file_breaks(SERVER, "performance/power/spl.txt", ("Time,1,Watts,100\n", "power_logs")),
+    *_file_breaks(SERVER, POWER_SUPPLIES, ("[1, 2", "system_description")),
     # Other scenarios and benchmarks
     *_file_breaks(
         OFFLINE,
@@ -157,6 +162,7 @@ OF_FILES = [
         SUMMARY,
         ({"tps": times(2)}, "rates"),
         ({"latency.max": 10**12}, "window"),
+        ({_WINDOW: 64 * 10**10}, "rates window"),
         (_more_tokens(2), "accuracy_lengths"),
     ),
     *_file_breaks(EDGE, CONFIG, ({f"{LOAD}target_concurrency": 8}, _DIFFERS)),
@@ -180,10 +186,7 @@ OF_FILES = [
         (GONE, f"{NO_SCORES} required_files"),
         ({"accuracy_scores": {}}, NO_SCORES),
         ({"accuracy_scores": []}, _UNSCORED),
-        (
-            {f"{FIRST}dataset_type": "performance"},
-            _UNSCORED,
-        ),
+        ({f"{FIRST}dataset_type": "performance"}, _UNSCORED),
         ({"accuracy_scores": lambda s: s * 2}, "accuracy_samples accuracy_gate"),
         ({f"{FIRST}score.rouge2": "15.0"}, "accuracy_gate"),
         ({f"{FIRST}score.rougeL": GONE}, "accuracy_gate"),
@@ -191,6 +194,7 @@ OF_FILES = [
         ({f"{FIRST}total_samples": 13_367}, "accuracy_samples accuracy_complete"),
         ({f"{FIRST}complete": False}, "accuracy_complete"),
         ({f"{FIRST}num_repeats": 2}, "accuracy_complete"),
+        ({f"{FIRST}num_repeats": GONE}, ""),
         ({f"{FIRST}response_counts": GONE}, "accuracy_complete"),
         (_answer_counts(missing=1), "accuracy_complete"),
         (_answer_counts(scored=13_367), "accuracy_complete"),
@@ -215,6 +219,7 @@ OF_FILES = [
         ({f"{FIRST}score": 100.1}, "accuracy_gate"),
         ({f"{FIRST}score": None}, "accuracy_gate"),
         ({f"{FIRST}total_samples": 0}, _UNSCORED),
+        ({f"{FIRST}{_LENGTHS}": {}}, "accuracy_gate"),
         ({f"{FIRST}{_LENGTHS}.total": 4388 * 3000}, "accuracy_gate accuracy_lengths"),
     ),
     *_file_breaks(
@@ -318,6 +323,7 @@ _OF_REQUESTS: dict[str, dict[str, FileChange]] = {
     "issue_times events_agree": {
         "requests at equal distances": issued_at(lambda n: n * 10**6),
         "requests in one burst": issued_at(lambda n: n + (n > 9) * 10**9),
+        "requests all at once": issued_at(lambda n: 0),
     },
     "salt": {
         "a salt in each prompt": _prompts(lambda n: [f"[{n:016x}] made up"]),

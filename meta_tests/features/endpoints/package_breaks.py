@@ -230,7 +230,12 @@ OF_ONE_TURN = [
     ),
     *_folder_breaks("benchmark", {"another model": lambda c: c.rename(c.with_name("llama2-70b"))}),
     *_folder_breaks(
-        "layout accuracy_gate points", {"no point": without(*(f"r{c}" for c in CONCURRENCIES))}
+        "layout accuracy_gate points",
+        {
+            "no point": without(*(f"r{c}" for c in CONCURRENCIES)),
+            "no curve": without("."),
+            "no system": without(".."),
+        },
     ),
     *_file_breaks("../../../src/server/README.md", (GONE, "layout")),
     *(
@@ -289,6 +294,7 @@ OF_ONE_TURN = [
         POINTS,
         ({"target_cohort": "2026-12-C1"}, "seeds"),
         ({"offline": "none"}, "offline_point"),
+        ({"target_cohort": "soon"}, "seeds"),
     ),
     *_file_breaks("r512/point.yaml", ({"offline": "elected"}, "offline_point accuracy_points")),
     # The system
@@ -359,6 +365,10 @@ OF_ONE_TURN = [
         ({"run_config.load_pattern.target_concurrency": 128}, "files_agree"),
         ({"duration_ns": 0}, "duration figures distributions"),
         ({"n_samples_issued": 66_841}, "requests"),
+        (
+            dict.fromkeys(("n_samples_issued", "n_samples_completed"), 13_367),
+            "requests figures distributions steady_state",
+        ),
         ({"n_samples_issued": 66_841, "n_samples_failed": 1}, "requests"),
         ({"state": "interrupted"}, "requests"),
         ({"system_tps": times(1.02)}, "figures"),
@@ -440,6 +450,14 @@ OF_DEDICATED = [
 # Power
 
 _NETWORK, _UNIT = network(1), f"{PARTS}cpu.tdp_per_unit"
+_ACCELERATOR_UNIT, _COMBINED = (
+    f"{PARTS}accelerator.tdp_per_unit",
+    f"{PARTS}combined_cpu_accelerator",
+)
+_SCALE_UP, _CORES = f"{PARTS}scale_up_network", "node_types.0.host_processor_"
+_ENERGY = {"aggregate_bandwidth_tbps": 14.4, "energy_per_bit_pj": {"value_pj": 5, **SPEC}}
+_BY_BANDWIDTH = {"method": "bandwidth_estimate", **_ENERGY}
+_DECLARED = {"declared_provisioned_power": {"value_kw": 20, **SPEC}, "provisioned_power_kw": 20.0}
 
 
 def _b200(kw: float) -> dict[str, Any]:
@@ -449,14 +467,18 @@ def _b200(kw: float) -> dict[str, Any]:
     return own | UNCOMPUTED
 
 
-def _scaled(nodes: int, kw: float, **more: Any) -> dict[str, Any]:
+def _scaled(nodes: int, kw: float, method: str = "node_scaling", **more: Any) -> dict[str, Any]:
     """The power of a published rack of so many nodes."""
     names = {
-        "power_method": "node_scaling",
+        "power_method": method,
         "published_power": {"value_kw": kw, **SPEC},
         "nodes_in_published_rack": nodes,
     }
     return {f"node_sets.0.{name}": value for name, value in names.items()} | more
+
+
+def _of_kw(kw: float) -> dict[str, Any]:
+    return {"computed": GONE, "provisioned_power_kw": kw}
 
 
 def _serviced(files: str) -> tuple[str, FileChange]:
@@ -483,26 +505,43 @@ OF_POWER = [
         (_b200(0.5), ""),
         ({_UNIT: {"value_pj": 3, **SPEC}, **UNCOMPUTED}, "power"),
         ({f"{PARTS}accelerator": GONE}, "power"),
-        ({f"{PARTS}scale_up_network": GONE}, "power"),
-        ({f"{PARTS}scale_up_network.method": "declared_tdp"}, "power"),
+        ({_SCALE_UP: GONE}, "power"),
+        ({f"{_SCALE_UP}.method": "declared_tdp"}, "power"),
+        ({f"{_SCALE_UP}.method": "bandwidth_estimate"}, "power"),
+        ({_SCALE_UP: _BY_BANDWIDTH} | _of_kw(14.06), ""),
+        ({_COMBINED: {"value_kw": 8.8, **SPEC}}, "power"),
+        ({_COMBINED: {"value_kw": 8.8, **SPEC}, _UNIT: GONE, _ACCELERATOR_UNIT: GONE}, ""),
+        ({_UNIT: {"value_w": 400, "source_type": "mlc_default", "source": "D.9"}}, "power"),
         ({"computed.total_system_power_w": 12_000.0}, "power"),
         ({"provisioned_power_kw": 12.0}, "power"),
         ({"node_sets.0.power_method": "published_system"}, "power"),
         (_scaled(1, 20, **UNCOMPUTED), "power"),
         (_scaled(2, 26.4, computed={"published_node_power_w": 13_200.0}), ""),
+        (_scaled(2, 26.4, scale_out=_NETWORK, **UNCOMPUTED), "power"),
         ({"scale_out.present": True, **UNCOMPUTED}, "power"),
         (_between() | {"provisioned_power_kw": 14.32}, ""),
         (_between(nics={**_NETWORK["nics"], "counted": False}), "power"),
         (_between(required_bandwidth_tbps=0.1), "power"),
         (_between(switches=[]), "power"),
-        (
-            {"declared_provisioned_power": {"value_kw": 20, **SPEC}, "provisioned_power_kw": 20.0},
-            "",
-        ),
+        (_DECLARED, ""),
     ),
     *_folder_breaks(
         "",
-        {"none, serviced": _together((POWER, GONE), *map(_serviced, (SYSTEMS, POINTS)))},
+        {
+            "none, serviced": _together((POWER, GONE), *map(_serviced, (SYSTEMS, POINTS))),
+            "liquid": _together(
+                (SYSTEMS, {"node_types.0.cooling": "Liquid"}),
+                (POWER, {"cooling": "liquid"} | _of_kw(11.44)),
+            ),
+            "a processor of appendix D": _together(
+                (SYSTEMS, {f"{_CORES}core_count": GONE, f"{_CORES}vcpu_count": 144}),
+                (POWER, {_UNIT: GONE, f"{PARTS}cpu.model": "Grace, 72 cores"} | _of_kw(12.9)),
+            ),
+            "a published system of unknown accelerators": _together(
+                (SYSTEMS, {"node_types.0.accelerator_info": [], "data_parallel": 99}),
+                (POWER, {"node_sets.0.components": GONE} | _scaled(1, 13.2, "published_system")),
+            ),
+        },
     ),
 ]
 
@@ -530,6 +569,7 @@ OF_TWO_NODES = [
             "two nodes": _two_nodes(),
             "two different nodes": _two_nodes(different=True),
             "one used": _half_used(TPS / 13.82),
+            "one used, of a declared power": _together(_half_used(TPS / 10), (POWER, _DECLARED)),
             "different, one of them named": _two_nodes(_ONE_USED, different=True),
         },
     ),
@@ -642,6 +682,7 @@ _OF_TURNS = [
             for prompts in (
                 [("a", messages("Be brief."))],
                 [turn(1), turn(1), ("1", messages("Be brief."))],
+                [turn(1), ("1", turn(2)[1]), *map(turn, range(2, 40))],
                 [(f"{n}", turn(n % 40)[1]) for n in range(80)],
             )
         ),

@@ -14,6 +14,7 @@ from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.features.submission.texts import accuracy_txt, verified_text
 from mlperf_suite.judging.judge import judge_folder
+from mlperf_suite.loadgen.load_plan import MODES
 from mlperf_suite.loadgen.logs import ACCURACY
 from mlperf_suite.results.run_folder import file_sha256, mode_folder
 from mlperf_suite.rules import judge
@@ -50,9 +51,8 @@ def test_accuracy_txt_has_figures_as_the_official_scripts_print_them(
 def test_an_open_tree_of_each_benchmark_obeys_every_rule(
     row: Benchmark, tmp_path: Path, submit: Submit
 ) -> None:
-    status, output = submit(
-        [write(tmp_path / "results", row)], division="open", round_=row.rounds[-1]
-    )
+    run = write(tmp_path / "results", row, modes=MODES)
+    status, output = submit([run], division="open", round_=row.rounds[-1])
     assert status == 0, output
     judged = judge_folder(tmp_path / "tree")
     assert not any(score.failed_rules for score in judged)
