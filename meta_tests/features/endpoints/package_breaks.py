@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from meta_tests.features.endpoints.made_inputs import messages, salts
 from meta_tests.features.endpoints.made_package import (
     C_MAX,
     CONCURRENCIES,
@@ -76,7 +77,8 @@ FIRST, POWER, PARTS = "accuracy_scores.0.", "../system_power.json", "node_sets.0
 _C_MAX, _PATTERN = "max_supported_concurrency", "runtime_settings.load_pattern"
 TPS = PASSES * 13368 * 130 / 1315.625
 """Tokens/s of the point at concurrency 64, nearly."""
-UNCOMPUTED = {"computed": GONE, "provisioned_power_kw": GONE}
+_KW = "provisioned_power_kw"
+UNCOMPUTED = {"computed": GONE, _KW: GONE}
 
 
 def without(*names: str) -> CurveChange:
@@ -137,11 +139,7 @@ def _without_window(duration_s: int) -> CurveChange:
 
 # What was sent
 
-SALTS = [random.Random(n).randbytes(8).hex() for n in range(200)]
-
-
-def messages(system: str, user: str = "made up") -> list[dict[str, str]]:
-    return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+SALTS = salts(200)
 
 
 def events_of(prompts: Sequence[Any], later: Sequence[Any] = ()) -> str:
@@ -400,8 +398,7 @@ OF_ONE_TURN = [
         ({f"{FIRST}total_samples": 13_367}, "accuracy_gate"),
     ),
     *_folder_breaks(
-        "runs_of_their_own",
-        {"one accuracy run": lambda c: shutil.copy(c / SCORES, c / "r16")},
+        "runs_of_their_own", {"one accuracy run": lambda c: shutil.copy(c / SCORES, c / "r16")}
     ),
     *_folder_breaks(
         "accuracy_points runs_of_their_own",
@@ -412,8 +409,7 @@ OF_ONE_TURN = [
         },
     ),
     *_folder_breaks(
-        "",
-        {"by data sets": _in_results(lambda s: {score["dataset_name"]: score for score in s})},
+        "", {"by data sets": _in_results(lambda s: {score["dataset_name"]: score for score in s})}
     ),
     *_folder_breaks(
         "accuracy_gate",
@@ -477,10 +473,6 @@ def _scaled(nodes: int, kw: float, method: str = "node_scaling", **more: Any) ->
     return {f"node_sets.0.{name}": value for name, value in names.items()} | more
 
 
-def _of_kw(kw: float) -> dict[str, Any]:
-    return {"computed": GONE, "provisioned_power_kw": kw}
-
-
 def _serviced(files: str) -> tuple[str, FileChange]:
     return files, {"division": "Serviced"}
 
@@ -508,7 +500,7 @@ OF_POWER = [
         ({_SCALE_UP: GONE}, "power"),
         ({f"{_SCALE_UP}.method": "declared_tdp"}, "power"),
         ({f"{_SCALE_UP}.method": "bandwidth_estimate"}, "power"),
-        ({_SCALE_UP: _BY_BANDWIDTH} | _of_kw(14.06), ""),
+        ({_SCALE_UP: _BY_BANDWIDTH} | UNCOMPUTED | {_KW: 14.06}, ""),
         ({_COMBINED: {"value_kw": 8.8, **SPEC}}, "power"),
         ({_COMBINED: {"value_kw": 8.8, **SPEC}, _UNIT: GONE, _ACCELERATOR_UNIT: GONE}, ""),
         ({_UNIT: {"value_w": 400, "source_type": "mlc_default", "source": "D.9"}}, "power"),
@@ -531,11 +523,16 @@ OF_POWER = [
             "none, serviced": _together((POWER, GONE), *map(_serviced, (SYSTEMS, POINTS))),
             "liquid": _together(
                 (SYSTEMS, {"node_types.0.cooling": "Liquid"}),
-                (POWER, {"cooling": "liquid"} | _of_kw(11.44)),
+                (POWER, {"cooling": "liquid"} | UNCOMPUTED | {_KW: 11.44}),
             ),
             "a processor of appendix D": _together(
                 (SYSTEMS, {f"{_CORES}core_count": GONE, f"{_CORES}vcpu_count": 144}),
-                (POWER, {_UNIT: GONE, f"{PARTS}cpu.model": "Grace, 72 cores"} | _of_kw(12.9)),
+                (
+                    POWER,
+                    {_UNIT: GONE, f"{PARTS}cpu.model": "Grace, 72 cores"}
+                    | UNCOMPUTED
+                    | {_KW: 12.9},
+                ),
             ),
             "a published system of unknown accelerators": _together(
                 (SYSTEMS, {"node_types.0.accelerator_info": [], "data_parallel": 99}),

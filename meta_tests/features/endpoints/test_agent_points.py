@@ -145,10 +145,7 @@ def curve(make: Any, monkeypatch: MonkeyPatch) -> Any:
     """Measures a curve of one point in a session."""
     monkeypatch.setattr(f"{CURVES}.SMOKE_POINT_S", 0.2)
     monkeypatch.setattr(f"{CURVES}.PROBE_POINT_S", 0.2)
-    monkeypatch.setattr(
-        f"{CURVES}.next_probe",
-        lambda rates: 1 - len(rates) or None,
-    )
+    monkeypatch.setattr(f"{CURVES}.next_probe", lambda rates: 1 - len(rates) or None)
     key = CurveKey("kimi-k3")
 
     def measure(**options: Any) -> Any:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -210,9 +209,9 @@ def both_trees(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def mixed(both_trees: Path, tmp_path: Path) -> Iterator[Path]:
+def mixed(both_trees: Path, tmp_path: Path) -> Path:
     """The root of a submission of LoadGen's Offline and the client's Server."""
-    yield Path(shutil.copytree(both_trees, tmp_path / "mixed"))
+    return Path(shutil.copytree(both_trees, tmp_path / "mixed"))
 
 
 def failures(root: Path) -> dict[str, list[str]]:

@@ -65,8 +65,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 
 @pytest.mark.parametrize(
-    ("model", "dedicated"),
-    [*((model, False) for model in SERIES_MODELS), ("llama3_1-8b", True)],
+    ("model", "dedicated"), [*((model, False) for model in SERIES_MODELS), ("llama3_1-8b", True)]
 )
 def test_a_package_of_complete_points_stands(built: Built, model: str, dedicated: bool) -> None:
     (group,) = judge_folder(built(model, dedicated) / "out" / "Someone" / "box-2026")

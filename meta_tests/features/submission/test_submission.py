@@ -375,8 +375,7 @@ def _not_begun(config: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_replay", "modes"),
-    [(True, ()), (False, ()), (True, ("performance",)), (False, MODES)],
+    ("is_replay", "modes"), [(True, ()), (False, ()), (True, ("performance",)), (False, MODES)]
 )
 def test_a_run_that_goes_on_is_refused_for_that_alone(
     tmp_path: Path, submit: Any, is_replay: bool, modes: tuple[str, ...]

@@ -215,10 +215,7 @@ DAMAGES: Damages = {
     ),
     **_broken(
         "phases checksums",
-        {
-            "testing at 94% of ranging": _watts(0.94),
-            "no watts in ranging": _watts(0, "ranging"),
-        },
+        {"testing at 94% of ranging": _watts(0.94), "no watts in ranging": _watts(0, "ranging")},
     ),
     **_broken("checksums", {"no sample for half a minute": _fewer_samples(2)}),
     **_broken(
