@@ -179,15 +179,10 @@ _SALTED = [f"[{salt}] made up" for salt in SALTS[:40]]
 # So few requests are another run's, too.
 _SENT = _file_breaks(
     "r64/events.jsonl",
-    *(
-        (events_of(*prompts), "distributions salt")
-        for prompts in (
-            ([_SALTED[0], "made up"],),
-            (_SALTED, _SALTED[:1]),
-            (token_ids(2),),
-            (token_ids(4), token_ids(4)),
-        )
-    ),
+    (events_of([_SALTED[0], "made up"]), "distributions salt"),
+    (events_of(_SALTED, _SALTED[:1]), "distributions salt"),
+    (events_of(token_ids(2)), "distributions salt"),
+    (events_of(token_ids(4), token_ids(4)), "distributions salt"),
     (events_of(_SALTED), "distributions"),
     (events_of(["made up"]), "distributions"),
     ('{"event_type', "distributions"),
@@ -244,15 +239,13 @@ OF_ONE_TURN = [
     *_file_breaks(
         POINT,
         ({"shared_src": "src/absent"}, "layout"),
-        *(
-            ({name: "another"}, "benchmark")
-            for name in ("dataset_link", "link_to_model", "model_precision")
-        ),
+        ({"dataset_link": "another"}, "benchmark"),
+        ({"link_to_model": "another"}, "benchmark"),
+        ({"model_precision": "another"}, "benchmark"),
         ({"shared_docs": "../box-2026/docs"}, "layout"),
-        *(
-            (change, "files_readable")
-            for change in ({"seed_set": GONE}, {"concurrency": 0}, {"steady_state.status": "fine"})
-        ),
+        ({"seed_set": GONE}, "files_readable"),
+        ({"concurrency": 0}, "files_readable"),
+        ({"steady_state.status": "fine"}, "files_readable"),
         # Disclosure
         ({"division": "RDI"}, "files_agree"),
         ({"warmup.requests_completed": 101}, "warmup"),
@@ -363,10 +356,6 @@ OF_ONE_TURN = [
         ({"run_config.load_pattern.target_concurrency": 128}, "files_agree"),
         ({"duration_ns": 0}, "duration figures distributions"),
         ({"n_samples_issued": 66_841}, "requests"),
-        (
-            dict.fromkeys(("n_samples_issued", "n_samples_completed"), 13_367),
-            "requests figures distributions steady_state",
-        ),
         ({"n_samples_issued": 66_841, "n_samples_failed": 1}, "requests"),
         ({"state": "interrupted"}, "requests"),
         ({"system_tps": times(1.02)}, "figures"),
@@ -446,20 +435,17 @@ OF_DEDICATED = [
 # Power
 
 _NETWORK, _UNIT = network(1), f"{PARTS}cpu.tdp_per_unit"
-_ACCELERATOR_UNIT, _COMBINED = (
-    f"{PARTS}accelerator.tdp_per_unit",
-    f"{PARTS}combined_cpu_accelerator",
-)
+_COMBINED, _OF_ACCELERATOR = f"{PARTS}combined_cpu_accelerator", f"{PARTS}accelerator."
 _SCALE_UP, _CORES = f"{PARTS}scale_up_network", "node_types.0.host_processor_"
 _ENERGY = {"aggregate_bandwidth_tbps": 14.4, "energy_per_bit_pj": {"value_pj": 5, **SPEC}}
+_GRACE = {_UNIT: GONE, f"{PARTS}cpu.model": "Grace, 72 cores", **UNCOMPUTED, _KW: 12.9}
 _BY_BANDWIDTH = {"method": "bandwidth_estimate", **_ENERGY}
-_DECLARED = {"declared_provisioned_power": {"value_kw": 20, **SPEC}, "provisioned_power_kw": 20.0}
+_DECLARED = {"declared_provisioned_power": {"value_kw": 20, **SPEC}, _KW: 20.0}
 
 
 def _b200(kw: float) -> dict[str, Any]:
     """An accelerator of 1,000 W by appendix D with a figure of its own."""
-    accelerator = f"{PARTS}accelerator."
-    own = {f"{accelerator}model": "B200", f"{accelerator}tdp_per_unit.value_kw": kw}
+    own = {f"{_OF_ACCELERATOR}model": "B200", f"{_OF_ACCELERATOR}tdp_per_unit.value_kw": kw}
     return own | UNCOMPUTED
 
 
@@ -487,7 +473,6 @@ OF_POWER = [
         (GONE, "power"),
         ('{"cooling', "power"),
         ({"cooling": GONE}, "power"),
-        ({"scale_out": GONE}, "power"),
         ({"cooling": "liquid", **UNCOMPUTED}, "power"),
         ({_UNIT: GONE}, "power"),
         ({_UNIT: GONE, f"{PARTS}cpu.model": "Xeon", **UNCOMPUTED}, ""),
@@ -502,7 +487,14 @@ OF_POWER = [
         ({f"{_SCALE_UP}.method": "bandwidth_estimate"}, "power"),
         ({_SCALE_UP: _BY_BANDWIDTH} | UNCOMPUTED | {_KW: 14.06}, ""),
         ({_COMBINED: {"value_kw": 8.8, **SPEC}}, "power"),
-        ({_COMBINED: {"value_kw": 8.8, **SPEC}, _UNIT: GONE, _ACCELERATOR_UNIT: GONE}, ""),
+        (
+            {
+                _COMBINED: {"value_kw": 8.8, **SPEC},
+                _UNIT: GONE,
+                f"{_OF_ACCELERATOR}tdp_per_unit": GONE,
+            },
+            "",
+        ),
         ({_UNIT: {"value_w": 400, "source_type": "mlc_default", "source": "D.9"}}, "power"),
         ({"computed.total_system_power_w": 12_000.0}, "power"),
         ({"provisioned_power_kw": 12.0}, "power"),
@@ -527,12 +519,7 @@ OF_POWER = [
             ),
             "a processor of appendix D": _together(
                 (SYSTEMS, {f"{_CORES}core_count": GONE, f"{_CORES}vcpu_count": 144}),
-                (
-                    POWER,
-                    {_UNIT: GONE, f"{PARTS}cpu.model": "Grace, 72 cores"}
-                    | UNCOMPUTED
-                    | {_KW: 12.9},
-                ),
+                (POWER, _GRACE),
             ),
             "a published system of unknown accelerators": _together(
                 (SYSTEMS, {"node_types.0.accelerator_info": [], "data_parallel": 99}),
@@ -611,6 +598,7 @@ OF_TWO_NODES = [
 
 _KIMI, _QWEN, _DEEPSEEK = AGENTIC_MODELS
 _REPLAY, _SCORED_RUN = "datasets.0.agentic_inference.", "datasets.1.accuracy_config."
+_PARAMS = "model_params."
 TURNS_AVG = "output_sequence_lengths_full_run.output_sequence_lengths.avg"
 _SUMS = dict.fromkeys(("output_tokens_per_turn_total", "e2e_turn_time_seconds_total"), 1e6)
 
@@ -632,17 +620,12 @@ _TWO_INLINE = {"accuracy_scores": lambda s: [*s, s[0] | {"dataset_name": "anothe
 _OF_TURNS = [
     *_file_breaks(
         CONFIG,
-        *(
-            (change, "agentic_settings")
-            for change in (
-                {f"{_REPLAY}enable_salt": False},
-                {f"{_REPLAY}inject_tool_delay": GONE},
-                {f"{_REPLAY}stop_issuing_on_first_user_complete": True},
-                {f"{_REPLAY}num_trajectories_to_issue": 306},
-                {"datasets.0.accuracy_config": GONE},
-                {f"{_SCORED_RUN}eval_method": "pass_at_1"},
-            )
-        ),
+        ({f"{_REPLAY}enable_salt": False}, "agentic_settings"),
+        ({f"{_REPLAY}inject_tool_delay": GONE}, "agentic_settings"),
+        ({f"{_REPLAY}stop_issuing_on_first_user_complete": True}, "agentic_settings"),
+        ({f"{_REPLAY}num_trajectories_to_issue": 306}, "agentic_settings"),
+        ({"datasets.0.accuracy_config": GONE}, "agentic_settings"),
+        ({f"{_SCORED_RUN}eval_method": "pass_at_1"}, "agentic_settings"),
     ),
     *_file_breaks(
         RUN,
@@ -674,15 +657,10 @@ _OF_TURNS = [
     ),
     *_file_breaks(
         "r64/events.jsonl",
-        *(
-            (events_of(prompts), "distributions salt")
-            for prompts in (
-                [("a", messages("Be brief."))],
-                [turn(1), turn(1), ("1", messages("Be brief."))],
-                [turn(1), ("1", turn(2)[1]), *map(turn, range(2, 40))],
-                [(f"{n}", turn(n % 40)[1]) for n in range(80)],
-            )
-        ),
+        (events_of([("a", messages("Be brief."))]), "distributions salt"),
+        (events_of([turn(1), turn(1), ("1", messages("Be brief."))]), "distributions salt"),
+        (events_of([turn(1), ("1", turn(2)[1]), *map(turn, range(2, 40))]), "distributions salt"),
+        (events_of([(f"{n}", turn(n % 40)[1]) for n in range(80)]), "distributions salt"),
     ),
     *_file_breaks(
         "r24/result_summary.json",
@@ -695,14 +673,9 @@ OF_TURNS = [
         replace(case, turns=AGENTIC_MODELS[number % len(AGENTIC_MODELS)])
         for number, case in enumerate(_OF_TURNS)
     ),
-    *(
-        PackageBreak(CONFIG, {f"model_params.{name}": value}, "agentic_settings", turns=model)
-        for model, name, value in (
-            (_KIMI, "temperature", 0.0),
-            (_QWEN, "presence_penalty", GONE),
-            (_QWEN, "temperature", True),
-        )
-    ),
+    PackageBreak(CONFIG, {f"{_PARAMS}temperature": 0.0}, "agentic_settings", turns=_KIMI),
+    PackageBreak(CONFIG, {f"{_PARAMS}presence_penalty": GONE}, "agentic_settings", turns=_QWEN),
+    PackageBreak(CONFIG, {f"{_PARAMS}temperature": True}, "agentic_settings", turns=_QWEN),
 ]
 OF_TURNS += [
     PackageBreak("r24/result_summary.json", {TURNS_AVG: tokens}, "", turns=model)
