@@ -33,7 +33,7 @@ def salts(count: int, bits: int = 64, seed: int = 0) -> list[str]:
     return [draw.randbytes(bits // 8).hex() for _ in range(count)]
 
 
-def messages(system: str, user: str) -> list[dict[str, str]]:
+def messages(system: str, user: str = "made up") -> list[dict[str, str]]:
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
 

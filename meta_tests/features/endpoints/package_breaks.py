@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from meta_tests.features.endpoints.made_inputs import messages, salts
 from meta_tests.features.endpoints.made_package import (
     C_MAX,
     CONCURRENCIES,
@@ -76,7 +77,8 @@ FIRST, POWER, PARTS = "accuracy_scores.0.", "../system_power.json", "node_sets.0
 _C_MAX, _PATTERN = "max_supported_concurrency", "runtime_settings.load_pattern"
 TPS = PASSES * 13368 * 130 / 1315.625
 """Tokens/s of the point at concurrency 64, nearly."""
-UNCOMPUTED = {"computed": GONE, "provisioned_power_kw": GONE}
+_KW = "provisioned_power_kw"
+UNCOMPUTED = {"computed": GONE, _KW: GONE}
 
 
 def without(*names: str) -> CurveChange:
@@ -137,11 +139,7 @@ def _without_window(duration_s: int) -> CurveChange:
 
 # What was sent
 
-SALTS = [random.Random(n).randbytes(8).hex() for n in range(200)]
-
-
-def messages(system: str, user: str = "made up") -> list[dict[str, str]]:
-    return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+SALTS = salts(200)
 
 
 def events_of(prompts: Sequence[Any], later: Sequence[Any] = ()) -> str:
@@ -181,15 +179,10 @@ _SALTED = [f"[{salt}] made up" for salt in SALTS[:40]]
 # So few requests are another run's, too.
 _SENT = _file_breaks(
     "r64/events.jsonl",
-    *(
-        (events_of(*prompts), "distributions salt")
-        for prompts in (
-            ([_SALTED[0], "made up"],),
-            (_SALTED, _SALTED[:1]),
-            (token_ids(2),),
-            (token_ids(4), token_ids(4)),
-        )
-    ),
+    (events_of([_SALTED[0], "made up"]), "distributions salt"),
+    (events_of(_SALTED, _SALTED[:1]), "distributions salt"),
+    (events_of(token_ids(2)), "distributions salt"),
+    (events_of(token_ids(4), token_ids(4)), "distributions salt"),
     (events_of(_SALTED), "distributions"),
     (events_of(["made up"]), "distributions"),
     ('{"event_type', "distributions"),
@@ -230,7 +223,12 @@ OF_ONE_TURN = [
     ),
     *_folder_breaks("benchmark", {"another model": lambda c: c.rename(c.with_name("llama2-70b"))}),
     *_folder_breaks(
-        "layout accuracy_gate points", {"no point": without(*(f"r{c}" for c in CONCURRENCIES))}
+        "layout accuracy_gate points",
+        {
+            "no point": without(*(f"r{c}" for c in CONCURRENCIES)),
+            "no curve": without("."),
+            "no system": without(".."),
+        },
     ),
     *_file_breaks("../../../src/server/README.md", (GONE, "layout")),
     *(
@@ -241,15 +239,13 @@ OF_ONE_TURN = [
     *_file_breaks(
         POINT,
         ({"shared_src": "src/absent"}, "layout"),
-        *(
-            ({name: "another"}, "benchmark")
-            for name in ("dataset_link", "link_to_model", "model_precision")
-        ),
+        ({"dataset_link": "another"}, "benchmark"),
+        ({"link_to_model": "another"}, "benchmark"),
+        ({"model_precision": "another"}, "benchmark"),
         ({"shared_docs": "../box-2026/docs"}, "layout"),
-        *(
-            (change, "files_readable")
-            for change in ({"seed_set": GONE}, {"concurrency": 0}, {"steady_state.status": "fine"})
-        ),
+        ({"seed_set": GONE}, "files_readable"),
+        ({"concurrency": 0}, "files_readable"),
+        ({"steady_state.status": "fine"}, "files_readable"),
         # Disclosure
         ({"division": "RDI"}, "files_agree"),
         ({"warmup.requests_completed": 101}, "warmup"),
@@ -286,7 +282,10 @@ OF_ONE_TURN = [
     ),
     *_file_breaks("r24/point.yaml", ({f"{WINDOW}duration_s": 600.0}, "")),
     *_file_breaks(
-        POINTS, ({"target_cohort": "2026-12-C1"}, "seeds"), ({"offline": "none"}, "offline_point")
+        POINTS,
+        ({"target_cohort": "2026-12-C1"}, "seeds"),
+        ({"offline": "none"}, "offline_point"),
+        ({"target_cohort": "soon"}, "seeds"),
     ),
     *_file_breaks("r512/point.yaml", ({"offline": "elected"}, "offline_point accuracy_points")),
     # The system
@@ -436,19 +435,24 @@ OF_DEDICATED = [
 # Power
 
 _NETWORK, _UNIT = network(1), f"{PARTS}cpu.tdp_per_unit"
+_COMBINED, _OF_ACCELERATOR = f"{PARTS}combined_cpu_accelerator", f"{PARTS}accelerator."
+_SCALE_UP, _CORES = f"{PARTS}scale_up_network", "node_types.0.host_processor_"
+_ENERGY = {"aggregate_bandwidth_tbps": 14.4, "energy_per_bit_pj": {"value_pj": 5, **SPEC}}
+_GRACE = {_UNIT: GONE, f"{PARTS}cpu.model": "Grace, 72 cores", **UNCOMPUTED, _KW: 12.9}
+_BY_BANDWIDTH = {"method": "bandwidth_estimate", **_ENERGY}
+_DECLARED = {"declared_provisioned_power": {"value_kw": 20, **SPEC}, _KW: 20.0}
 
 
 def _b200(kw: float) -> dict[str, Any]:
     """An accelerator of 1,000 W by appendix D with a figure of its own."""
-    accelerator = f"{PARTS}accelerator."
-    own = {f"{accelerator}model": "B200", f"{accelerator}tdp_per_unit.value_kw": kw}
+    own = {f"{_OF_ACCELERATOR}model": "B200", f"{_OF_ACCELERATOR}tdp_per_unit.value_kw": kw}
     return own | UNCOMPUTED
 
 
-def _scaled(nodes: int, kw: float, **more: Any) -> dict[str, Any]:
+def _scaled(nodes: int, kw: float, method: str = "node_scaling", **more: Any) -> dict[str, Any]:
     """The power of a published rack of so many nodes."""
     names = {
-        "power_method": "node_scaling",
+        "power_method": method,
         "published_power": {"value_kw": kw, **SPEC},
         "nodes_in_published_rack": nodes,
     }
@@ -469,7 +473,6 @@ OF_POWER = [
         (GONE, "power"),
         ('{"cooling', "power"),
         ({"cooling": GONE}, "power"),
-        ({"scale_out": GONE}, "power"),
         ({"cooling": "liquid", **UNCOMPUTED}, "power"),
         ({_UNIT: GONE}, "power"),
         ({_UNIT: GONE, f"{PARTS}cpu.model": "Xeon", **UNCOMPUTED}, ""),
@@ -479,25 +482,50 @@ OF_POWER = [
         (_b200(0.5), ""),
         ({_UNIT: {"value_pj": 3, **SPEC}, **UNCOMPUTED}, "power"),
         ({f"{PARTS}accelerator": GONE}, "power"),
-        ({f"{PARTS}scale_up_network": GONE}, "power"),
-        ({f"{PARTS}scale_up_network.method": "declared_tdp"}, "power"),
+        ({_SCALE_UP: GONE}, "power"),
+        ({f"{_SCALE_UP}.method": "declared_tdp"}, "power"),
+        ({f"{_SCALE_UP}.method": "bandwidth_estimate"}, "power"),
+        ({_SCALE_UP: _BY_BANDWIDTH} | UNCOMPUTED | {_KW: 14.06}, ""),
+        ({_COMBINED: {"value_kw": 8.8, **SPEC}}, "power"),
+        (
+            {
+                _COMBINED: {"value_kw": 8.8, **SPEC},
+                _UNIT: GONE,
+                f"{_OF_ACCELERATOR}tdp_per_unit": GONE,
+            },
+            "",
+        ),
+        ({_UNIT: {"value_w": 400, "source_type": "mlc_default", "source": "D.9"}}, "power"),
         ({"computed.total_system_power_w": 12_000.0}, "power"),
         ({"provisioned_power_kw": 12.0}, "power"),
         ({"node_sets.0.power_method": "published_system"}, "power"),
         (_scaled(1, 20, **UNCOMPUTED), "power"),
         (_scaled(2, 26.4, computed={"published_node_power_w": 13_200.0}), ""),
+        (_scaled(2, 26.4, scale_out=_NETWORK, **UNCOMPUTED), "power"),
         ({"scale_out.present": True, **UNCOMPUTED}, "power"),
         (_between() | {"provisioned_power_kw": 14.32}, ""),
         (_between(nics={**_NETWORK["nics"], "counted": False}), "power"),
         (_between(required_bandwidth_tbps=0.1), "power"),
         (_between(switches=[]), "power"),
-        (
-            {"declared_provisioned_power": {"value_kw": 20, **SPEC}, "provisioned_power_kw": 20.0},
-            "",
-        ),
+        (_DECLARED, ""),
     ),
     *_folder_breaks(
-        "", {"none, serviced": _together((POWER, GONE), *map(_serviced, (SYSTEMS, POINTS)))}
+        "",
+        {
+            "none, serviced": _together((POWER, GONE), *map(_serviced, (SYSTEMS, POINTS))),
+            "liquid": _together(
+                (SYSTEMS, {"node_types.0.cooling": "Liquid"}),
+                (POWER, {"cooling": "liquid"} | UNCOMPUTED | {_KW: 11.44}),
+            ),
+            "a processor of appendix D": _together(
+                (SYSTEMS, {f"{_CORES}core_count": GONE, f"{_CORES}vcpu_count": 144}),
+                (POWER, _GRACE),
+            ),
+            "a published system of unknown accelerators": _together(
+                (SYSTEMS, {"node_types.0.accelerator_info": [], "data_parallel": 99}),
+                (POWER, {"node_sets.0.components": GONE} | _scaled(1, 13.2, "published_system")),
+            ),
+        },
     ),
 ]
 
@@ -525,6 +553,7 @@ OF_TWO_NODES = [
             "two nodes": _two_nodes(),
             "two different nodes": _two_nodes(different=True),
             "one used": _half_used(TPS / 13.82),
+            "one used, of a declared power": _together(_half_used(TPS / 10), (POWER, _DECLARED)),
             "different, one of them named": _two_nodes(_ONE_USED, different=True),
         },
     ),
@@ -569,6 +598,7 @@ OF_TWO_NODES = [
 
 _KIMI, _QWEN, _DEEPSEEK = AGENTIC_MODELS
 _REPLAY, _SCORED_RUN = "datasets.0.agentic_inference.", "datasets.1.accuracy_config."
+_PARAMS = "model_params."
 TURNS_AVG = "output_sequence_lengths_full_run.output_sequence_lengths.avg"
 _SUMS = dict.fromkeys(("output_tokens_per_turn_total", "e2e_turn_time_seconds_total"), 1e6)
 
@@ -590,17 +620,12 @@ _TWO_INLINE = {"accuracy_scores": lambda s: [*s, s[0] | {"dataset_name": "anothe
 _OF_TURNS = [
     *_file_breaks(
         CONFIG,
-        *(
-            (change, "agentic_settings")
-            for change in (
-                {f"{_REPLAY}enable_salt": False},
-                {f"{_REPLAY}inject_tool_delay": GONE},
-                {f"{_REPLAY}stop_issuing_on_first_user_complete": True},
-                {f"{_REPLAY}num_trajectories_to_issue": 306},
-                {"datasets.0.accuracy_config": GONE},
-                {f"{_SCORED_RUN}eval_method": "pass_at_1"},
-            )
-        ),
+        ({f"{_REPLAY}enable_salt": False}, "agentic_settings"),
+        ({f"{_REPLAY}inject_tool_delay": GONE}, "agentic_settings"),
+        ({f"{_REPLAY}stop_issuing_on_first_user_complete": True}, "agentic_settings"),
+        ({f"{_REPLAY}num_trajectories_to_issue": 306}, "agentic_settings"),
+        ({"datasets.0.accuracy_config": GONE}, "agentic_settings"),
+        ({f"{_SCORED_RUN}eval_method": "pass_at_1"}, "agentic_settings"),
     ),
     *_file_breaks(
         RUN,
@@ -632,14 +657,10 @@ _OF_TURNS = [
     ),
     *_file_breaks(
         "r64/events.jsonl",
-        *(
-            (events_of(prompts), "distributions salt")
-            for prompts in (
-                [("a", messages("Be brief."))],
-                [turn(1), turn(1), ("1", messages("Be brief."))],
-                [(f"{n}", turn(n % 40)[1]) for n in range(80)],
-            )
-        ),
+        (events_of([("a", messages("Be brief."))]), "distributions salt"),
+        (events_of([turn(1), turn(1), ("1", messages("Be brief."))]), "distributions salt"),
+        (events_of([turn(1), ("1", turn(2)[1]), *map(turn, range(2, 40))]), "distributions salt"),
+        (events_of([(f"{n}", turn(n % 40)[1]) for n in range(80)]), "distributions salt"),
     ),
     *_file_breaks(
         "r24/result_summary.json",
@@ -652,14 +673,9 @@ OF_TURNS = [
         replace(case, turns=AGENTIC_MODELS[number % len(AGENTIC_MODELS)])
         for number, case in enumerate(_OF_TURNS)
     ),
-    *(
-        PackageBreak(CONFIG, {f"model_params.{name}": value}, "agentic_settings", turns=model)
-        for model, name, value in (
-            (_KIMI, "temperature", 0.0),
-            (_QWEN, "presence_penalty", GONE),
-            (_QWEN, "temperature", True),
-        )
-    ),
+    PackageBreak(CONFIG, {f"{_PARAMS}temperature": 0.0}, "agentic_settings", turns=_KIMI),
+    PackageBreak(CONFIG, {f"{_PARAMS}presence_penalty": GONE}, "agentic_settings", turns=_QWEN),
+    PackageBreak(CONFIG, {f"{_PARAMS}temperature": True}, "agentic_settings", turns=_QWEN),
 ]
 OF_TURNS += [
     PackageBreak("r24/result_summary.json", {TURNS_AVG: tokens}, "", turns=model)

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -104,7 +103,7 @@ def test_a_break_is_seen_by_its_rules_alone(honest: Path, case: Break) -> None:
     with kept(path):
         change_file(path, case.change)
         (verdicts,) = client_verdicts(honest / case.where).values()
-    if "power" in case.file:
+    if "/power/" in case.file:
         path.parent.rmdir()
     lines = [verdict.line for verdict in verdicts.values()]
     assert rules_with_status(verdicts, "failed") == set(case.rules.split()), lines
@@ -214,9 +213,9 @@ def both_trees(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def mixed(both_trees: Path, tmp_path: Path) -> Iterator[Path]:
+def mixed(both_trees: Path, tmp_path: Path) -> Path:
     """The root of a submission of LoadGen's Offline and the client's Server."""
-    yield Path(shutil.copytree(both_trees, tmp_path / "mixed"))
+    return Path(shutil.copytree(both_trees, tmp_path / "mixed"))
 
 
 def failures(root: Path) -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""Curves as step functions: area, knee, intervals and which curve is above where.
+"""Curves as step functions: area, knee, plot, intervals and which curve is above where.
 
 How often the intervals hold is counted in evidence/false_alarms."""
 
@@ -15,7 +15,13 @@ from mlperf_suite.features.endpoints.curve.curve_area import (
     common_points,
     curve_differences,
 )
-from mlperf_suite.features.endpoints.curve.curve_figures import PART, CurvePoint
+from mlperf_suite.features.endpoints.curve.curve_figures import (
+    NO_ENDPOINTS_RESULT,
+    PART,
+    CurveFigures,
+    CurvePoint,
+)
+from mlperf_suite.features.endpoints.curve.curve_report import curve_plots
 from mlperf_suite.results.regression import compare_summaries, underpowered_metrics
 from mlperf_suite.results.schema import Summary
 
@@ -58,6 +64,7 @@ def test_two_curves_are_compared_in_the_range_that_both_have() -> None:
     ("second", "words"),
     [
         (STEPS[:2], "a curve has 2 measured points, fewer than 3"),
+        ([], "a curve has 0 measured points, fewer than 3"),
         ([point(x, 100) for x in (38, 60, 80)], "10 to 40 and 38 to 80 tokens/s per user"),
         ([point(20, 100)] * 3, "too little in common"),
     ],
@@ -154,16 +161,18 @@ def test_a_point_that_is_lost_is_a_regression(outcome: Any, number: int) -> None
 
 
 def test_noise_that_hides_half_of_the_area_is_told() -> None:
-    for first, second in (
-        (made_curve(0.4), made_curve(0.4, seed=2)),
-        (made_curve(blocks=1), made_curve(blocks=1)),
-    ):
-        changes = compare_summaries(Summary(parts={PART: first}), Summary(parts={PART: second}))
-        assert "would hide that half" in underpowered_metrics(changes, False)[0]
-    changes = compare_summaries(
-        Summary(parts={PART: made_curve(0.01)}), Summary(parts={PART: made_curve(0.01)})
-    )
-    assert underpowered_metrics(changes, False) == []
-    slower = Summary(parts={PART: made_curve(0.01, 0.3)})
-    (change,) = compare_summaries(Summary(parts={PART: made_curve(0.01)}), slower)
+    def changes(first: CurveFigures, second: CurveFigures) -> Any:
+        return compare_summaries(Summary(parts={PART: first}), Summary(parts={PART: second}))
+
+    noisy, exact = made_curve(0.01), made_curve(blocks=1)
+    for pair in ((made_curve(0.4), made_curve(0.4, seed=2)), (exact, exact)):
+        assert "would hide that half" in underpowered_metrics(changes(*pair), False)[0]
+    assert underpowered_metrics(changes(noisy, noisy), False) == []
+    (change,) = changes(noisy, made_curve(0.01, 0.3))
     assert change.outcome == "regressed"
+
+
+def test_the_mark_is_on_the_picture_unless_the_client_is_the_official_one() -> None:
+    for curve in (made_curve(0.01), replace(made_curve(blocks=1), rehearsal=False)):
+        (plot,) = curve_plots(curve)
+        assert (NO_ENDPOINTS_RESULT in plot.svg()) == curve.rehearsal

@@ -79,7 +79,8 @@ class Endpoint(FourSlots):
     cached = 0
 
     def take_remote_run(self) -> RemoteRun:
-        client = ClientFigures(1, 0.1, 0.1, 0.1)
+        client = ClientFigures(1, 0.99 if self.cached else 0.1, 0.1, 0.1)
+        self.cached_prompt_tokens += self.cached
         says = ServerView(readings=3, running_mean=2.5)
         endpoints = (EndpointFigures("http://one", 1, 10, cached_tokens=0, server=says),)
         if not self.cached:
@@ -217,25 +218,19 @@ def interrupted(make: Make, monkeypatch: MonkeyPatch, after: str) -> ScriptedSes
 
 
 @pytest.mark.parametrize(
-    ("name", "old", "new", "words"),
+    ("name", "change", "words"),
     [
-        ("curve.json", "2026-10-C1", "2026-04-C0", "of cohort 2026-04-C0"),
-        ("config.json", '"version": "1"', '"version": "2"', "of another "),
+        ("curve.json", ("2026-10-C1", "2026-04-C0"), "of cohort 2026-04-C0"),
+        ("curve.json", ("mlperf-suite ", "another "), "by another "),
+        ("config.json", ('"version": "1"', '"version": "2"'), "of another "),
     ],
-    ids=["cohort", "engine"],
 )
-def test_points_of_another_cohort_or_system_are_not_taken_up(
-    make: Make,
-    monkeypatch: MonkeyPatch,
-    lines: list[str],
-    name: str,
-    old: str,
-    new: str,
-    words: str,
+def test_points_of_another_client_cohort_or_system_are_not_taken_up(
+    make: Make, monkeypatch: MonkeyPatch, lines: list[str], name: str, change: Any, words: str
 ) -> None:
     first = interrupted(make, monkeypatch, "concurrency 4")
     file = first.folder / name
-    file.write_text(file.read_text().replace(old, new))
+    file.write_text(file.read_text().replace(*change))
     assert f"{LLAMA} at concurrency 1" in made(make).engines[0].runs
     assert any(f"{first.folder.name}: an unfinished curve {words}" in line for line in lines)
 
@@ -275,16 +270,30 @@ class Traced(FourSlots):
 
 
 def test_each_point_has_what_its_engine_said(make: Make) -> None:
-    views = {point.servers for point in curve_in(made(make, Traced)).points}
+    session = made(make, Traced, warmup="1")
+    curve = curve_in(session)
+    # More were answered: those before the first point.
+    assert len(session.engines[0].prompts) > sum(point.completed for point in curve.points)
+    views = {point.servers for point in curve.points}
     figures = [(v.running_mean, v.waiting_most, v.kv_mean, v.preemptions) for (v,) in views]
     assert figures == [(3.0, 1.0, 0.375, 3)]
 
 
+def test_the_search_ends_past_the_knee(make: Make, monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{CURVES}.GAIN", 1e9)
+    monkeypatch.setattr(f"{CURVES}.growing_queue", lambda times, held, *_: "grew" * (held == 4))
+    curve = curve_in(made(make))
+    (past,) = [point for point in curve.points if point.outcome == "over-saturated"]
+    assert past.concurrency == 4 and past.reason.startswith("grew, at ") and curve.c_max == 2
+
+
 def test_a_point_that_departs_has_no_figures(make: Make, monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr(Endpoint, "cached", 1)
+    monkeypatch.setattr(Endpoint, "cached", 7)
     session = make(KEY, kind=Endpoint)
     failure = str(session.suite.make(KEY).failure)
     assert "model: another; answers were held back" in failure
+    assert "; client-bound; a client process" in failure
+    assert "; 7 prompt tokens from a cache" in failure
     assert outcomes(curve_in(session)) == {1: "failed"}
 
 

@@ -11,7 +11,13 @@ from mlperf_suite.engines.protocol import trace_files
 from mlperf_suite.errors import RunError, UsageError
 from mlperf_suite.features.profiling import nsight
 from mlperf_suite.features.profiling.report import REPORT
-from mlperf_suite.features.profiling.trace import Operation, TopOperations, top_operations
+from mlperf_suite.features.profiling.trace import (
+    PROFILE,
+    Operation,
+    ProfileFigures,
+    TopOperations,
+    top_operations,
+)
 from mlperf_suite.results.schema import Summary
 
 
@@ -68,8 +74,8 @@ def test_a_trace_that_ends_early_shows_what_was_read(tmp_path: Path) -> None:
     whole.write_text(text[: text.rindex('"ph"')])
     top = top_operations([whole])
     assert (top.damaged, by_name(top)) == (True, {"mm": (8, 0.04)})
-    figures = trace_module.ProfileFigures("torch", 1.0, (), "", top)
-    (section,) = REPORT.sections(Summary(parts={trace_module.PROFILE: figures}), None)
+    figures = ProfileFigures("torch", 1.0, (), "", top)
+    (section,) = REPORT.sections(Summary(parts={PROFILE: figures}), None)
     assert "A trace could not be read completely" in str(section.blocks)
     packed = tmp_path / "b.pt.trace.json.gz"
     packed.write_bytes(gzip.compress(text.encode())[:-20])

@@ -54,7 +54,7 @@ def write_result(
         if mode == "accuracy":
             run.answers = list(with_a_long_one(run.answers, run.longest))
         (logs / ACCURACY).write_text(run.accuracy_json)
-        if mode == "accuracy" or (audit and audit.least_score):
+        if mode == "accuracy" or (audit and (audit.least_score or audit.compares)):
             scores = {
                 score.name if score.unit == "%" else f"run_{score.name}": float(score.value)
                 for score in benchmark.reference.scores

@@ -101,8 +101,14 @@ def test_what_cannot_be_submitted_is_refused(
         '{"event_type": "session.start_performance_tracking", "timestamp_ns": 1}\n'
     )
     assert "client_events_agree: found issued" in refusals(tmp_path, capsys, named)
+    (folder / "accuracy/accuracy_results.json").write_text("{")
+    assert f"{folder}: accuracy_results.json" in refusals(tmp_path, capsys, named)
     (folder / "accuracy/accuracy_results.json").unlink()
     assert f"{folder}: no accuracy_results.json" in refusals(tmp_path, capsys, named)
+    (folder / "config.yaml").unlink()
+    assert f"{folder}: no config.yaml of the client" in refusals(tmp_path, capsys, named)
+    named = f"llama3.1-8b/Server={folders['Server'].parent}"
+    assert "3 results below it; name each of them" in refusals(tmp_path, capsys, named)
 
 
 # A submission with PTDaemon's sessions: each in its place, of its own run, and judged
@@ -157,12 +163,10 @@ def replace_power_run(power: Path) -> None:
         (lambda power: shutil.copytree(power / "Offline", power / "again"), "8b Offline has"),
         (shutil.rmtree, "--power "),
         (lambda power: [*map(shutil.rmtree, power.iterdir())], "--power "),
-        (
-            lambda power: (power / "Offline" / "run_1" / "spl.txt").write_text(""),
-            "power_samples: found no sample from",
-        ),
+        (lambda power: (power / "Offline/run_1/spl.txt").write_text(""), "power_samples: found no"),
+        (lambda power: (power / "Offline/ranging/spl.txt").unlink(), "ranging/spl.txt missing"),
     ],
-    ids=["other run", "two of a run", "absent", "no session", "breaks a rule"],
+    ids=["other run", "two of a run", "absent", "no session", "breaks a rule", "lacks a file"],
 )
 def test_what_is_no_session_of_the_results_is_refused(
     tmp_path: Path, submit: Submit, change: Callable[[Path], object], words: str

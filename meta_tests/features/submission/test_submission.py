@@ -120,7 +120,8 @@ def left_to_the_engine(config: dict[str, Any]) -> None:
 
 def asked_for_much(config: dict[str, Any]) -> None:
     engine_args = {"max_num_seqs": 512, "compilation_config": {"mode": 3}}
-    config["settings"] |= {"tensor_parallel_size": 2, "high_accuracy": True}
+    config["settings"] |= {"tensor_parallel_size": 2, "high_accuracy": True, "ray": "auto"}
+    config["engine"]["settings"] = {"replicas": 4, "machines": [{"host": "a"}, {"host": "b"}]}
     config["settings"]["engine_args"] = engine_args
     config["dataset"]["name"] = "my news.json"
 
@@ -137,7 +138,7 @@ def test_the_readme_says_how_the_engine_was_set_and_how_to_run_it_again(
     assert (
         "pytest -m offline --benchmark llama3.1-8b-edge --profile official --round v6.1 "
         "--model meta-llama/Llama-3.1-8B-Instruct --dataset 'my news.json' "
-        "--precision bf16 --tensor-parallel-size 2 --high-accuracy "
+        "--precision bf16 --tensor-parallel-size 2 --high-accuracy --replicas 4 --ray auto "
         "--engine-arg max_num_seqs=512 --engine-arg 'compilation_config={\"mode\": 3}'\n"
     ) in readme_of(asked_for_much)
     text = readme_of(left_to_the_engine)
@@ -217,6 +218,7 @@ def a_replay(config: dict[str, Any]) -> None:
     config["engine"].update({"stand_in": True, "name": REPLAY})
 
 
+LONGER = {mode: {"max_new_tokens": 130} for mode in ("accuracy", "test09")}
 CONFIGS: dict[str, Change] = {
     "a smoke run": _set("settings", "profile", "smoke"),
     "a run of round v6.0, not of v6.1": _set("settings", "round", "v6.0"),
@@ -229,6 +231,7 @@ CONFIGS: dict[str, Change] = {
     ),
     "a different system from that of": _set("system", "cpu", "another"),
     "vllm_version 0.1": _set("system", "vllm_version", "0.1"),
+    ": accuracy: at most 130 new": _set("settings", "generation_by_mode", LONGER),
 }
 """By what is said of it, a setting of a run of which no tree can be made."""
 
@@ -237,11 +240,14 @@ def _died(status: str | None) -> Change:
     return lambda summary: summary["meta"].update(status=status, reason="the engine died")
 
 
-CUT = to_json(remote_run(departures=("3 answers cut",)))
+CUT = to_json(remote_run(departures=("3 answers cut",), cached=7))
 BOUND = {"rule": "client_bound", "status": "failed"}
 SUMMARIES: dict[str, Change] = {
     ": client-bound: not a result\n": lambda s: s.update({"verdicts": [BOUND]}),
     ": accuracy: 3 answers cut\n": _set("run", "remote", {"accuracy": CUT}),
+    ": accuracy: 7 prompt tokens from a cache": _set("run", "remote", {"accuracy": CUT}),
+    "not a run of a benchmark that can be": _set("meta", "benchmark", "mine"),
+    "scenario MultiStream is not known": _set("meta", "scenario", "MultiStream"),
     ": profiled: not a result\n": _set("meta", "profiler", "torch"),
     **{
         f"{status or 'unknown'}: the engine died": _died(status)
@@ -401,6 +407,7 @@ def test_a_run_that_goes_on_is_refused_for_that_alone(
     ("change", "words"),
     [
         (lambda root, runs: [root], "no summary.json and config.json of a run"),
+        (lambda root, runs: [write_result(root, *EDGE_OFFLINE, modes=())], "no LoadGen logs in it"),
         (
             lambda root, runs: [write_result(root, *EDGE_OFFLINE, modes=("performance",))],
             "llama3.1-8b-edge Offline: no accuracy run among the results",
@@ -411,7 +418,7 @@ def test_a_run_that_goes_on_is_refused_for_that_alone(
             "replays and measurements cannot be in one tree",
         ),
     ],
-    ids=["no run", "no accuracy", "two of a scenario", "a replay beside a measurement"],
+    ids=["no run", "no logs", "no accuracy", "two of a scenario", "a replay beside a measurement"],
 )
 def test_results_of_which_no_tree_can_be_made_are_refused(
     tmp_path: Path, submit: Any, change: Callable[[Path, list[Path]], list[Path]], words: str
@@ -427,10 +434,15 @@ def test_what_cannot_be_used_is_said(tmp_path: Path, submit: Any, system: Path) 
         status, output = submit(runs, *words.split())
         assert status == 2 and words in output and not (tmp_path / "tree").exists()
     text = system.read_text()
-    # Text that no file can hold.
-    system.write_text(text.replace("made up", "\\ud800", 1))
-    status, output = submit(runs)
-    assert status == 2 and f"--system {system}: not JSON" in output
+    for content, words in (
+        # Text that no file can hold.
+        (text.replace("made up", "\\ud800", 1), "not JSON"),
+        ("[]", "expected a JSON object"),
+        ("{}", "system_name is missing"),
+    ):
+        system.write_text(content)
+        status, output = submit(runs)
+        assert status == 2 and f"--system {system}: {words}" in output
     system.write_text(text)
     kept_file = tmp_path / "tree/kept"
     kept_file.parent.mkdir()

@@ -93,6 +93,7 @@ def test_replicas_are_on_one_node_or_their_hosts_are_left_to_a_person() -> None:
     own = describe_machine({}, machines=[machine | {"here": True, "gpus": 4}])
     assert (own["number_of_nodes"], own["accelerators_per_node"]) == ("1", "4")
     assert own["host_processor_model_name"]
+    assert describe_machine({}, machines=[{"here": True}])["accelerators_per_node"] == "0"
     described = describe_machine({}, machines=[machine, machine | {"host": "b"}])
     assert described["number_of_nodes"] == "2"
     assert described["accelerators_per_node"] == "8"

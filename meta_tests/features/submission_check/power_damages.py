@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from meta_tests.features.submission_check.made_power import LENGTH, give_times
 from meta_tests.tampering.edits import (
     at,
     bytes_edited,
@@ -161,6 +162,8 @@ DAMAGES: Damages = {
     **_broken("files checksums", {"no client.log": _without("power/client.log")}),
     **_broken("files checksums ptd_log", {"no ptd_logs.txt": _without(_LOG)}),
     **_broken(_NO_SERVER, {"no server.json": _without("power/server.json")}),
+    **_broken(f"files {_NO_CLIENT}", {"no client.json": _without("power/client.json")}),
+    **_broken("files phases checksums", {"no ranging/": _without("ranging")}),
     **_broken(
         "files phases checksums",
         {
@@ -189,6 +192,7 @@ DAMAGES: Damages = {
             "a range that was refused": _said("Range A changed", "Error"),
             "a Go that was refused": _said("Starting untimed", "Error"),
             "amperes not set back": _said("SR,A,Auto", "SR,A,20", "cmd"),
+            "volts never set": _said("SR,V", "SR,W", "cmd"),
             "ranges that cannot be read": _said("Ranges,1,", "Ranges"),
         },
     ),
@@ -257,6 +261,10 @@ DAMAGES: Damages = {
         "checksums",
         {
             "testing at 96% of ranging": _watts(0.96),
+            "a line of the analyzer that is no sample": _appended(_SPL, "Ended"),
+            "testing far shorter than ranging, at half its watts": together(
+                _watts(0.5), lambda folder: give_times(folder / "run_1", length=0.4 * LENGTH)
+            ),
             "the detail log was changed": _appended(_DETAIL, ""),
             "a hash that was not written down": _server(lambda c: c["results"].pop(_SPL)),
             "a hash that differs between the two": _server(
@@ -273,6 +281,7 @@ DAMAGES: Damages = {
         "checksums ptd_log",
         {
             "no uncertainty check": _text(_LOG, r"is activated", "is not activated"),
+            "an uncertainty check too late": _text(_LOG, r"2026(.*Uncertainty)", r"2027\1"),
             "the uncertainty check without a time": _text(_LOG, r"^.*(Uncertainty chec)", r"\1"),
             "no ranging in the log": _text(_LOG, r"Go with mark '(.*)_ranging'", r"Go with \1"),
             "ranging that did not end": _text(_LOG, r"Completed test", "Stopped"),

@@ -66,10 +66,11 @@ def field(name: str, value: object) -> Change:
 
 
 SYSTEM, MEASUREMENTS = at("systems/box.json"), at(f"{RESULT}/measurements.json")
-ACCURACY_TXT, AUDIT = (
+ACCURACY_TXT, VERIFIED = (
     at(f"{RESULT}/accuracy/accuracy.txt"),
-    at(f"{RESULT}/TEST06/accuracy/{ACCURACY}"),
+    at(f"{RESULT}/TEST06/verify_accuracy.txt"),
 )
+AUDIT = at(f"{RESULT}/TEST06/accuracy/{ACCURACY}")
 OF_SYSTEM = "system_description system_fields"
 OF_ANSWERS = (
     "test06_log_is_whole test06_sample_count test06_first_token test06_eos test06_token_count"
@@ -115,10 +116,7 @@ DAMAGES: list[tuple[str, Change]] = [
     ("accuracy_every_sample", replaced("'gen_num': 13368.0", "'gen_num': 5000", ACCURACY_TXT)),
     ("same_system", replaced("PySUT", "Other", at(f"{RESULT}/accuracy/{DETAIL}"))),
     (OF_ANSWERS, replaced("]", "", AUDIT)),
-    (
-        "test06_verified",
-        text_edited(at(f"{RESULT}/TEST06/verify_accuracy.txt"), lambda text: text + "TEST FAIL\n"),
-    ),
+    ("test06_verified", text_edited(VERIFIED, lambda text: text + "TEST FAIL\n")),
 ]
 
 
@@ -310,13 +308,17 @@ def test_a_submitted_audit_is_judged_as_a_run(
 # What a description of a system must say where it counts, or speaks of a network
 
 
-@pytest.mark.parametrize("name", ["number_of_nodes", "accelerators_per_node"])
+COUNTS = ("number_of_nodes", "accelerators_per_node")
+
+
 @pytest.mark.parametrize("value", ["8", " 8 ", 8, 8.0])
-def test_counts_are_whole_numbers(name: str, value: object) -> None:
-    assert missing_system_fields(system_fields() | {name: value}) == []
+def test_counts_are_whole_numbers_and_of_a_network_nothing_need_be_said(value: object) -> None:
+    for of_network in ({}, {"is_network": None}, {"is_network": ""}):
+        described = system_fields() | dict.fromkeys(COUNTS, value) | of_network
+        assert missing_system_fields(described) == []
 
 
-@pytest.mark.parametrize("name", ["number_of_nodes", "accelerators_per_node"])
+@pytest.mark.parametrize("name", COUNTS)
 @pytest.mark.parametrize("value", ["8 GPUs", "1 node", "8, 4", "-1", 1.5, True, [8], math.inf])
 def test_counts_in_words_are_wrong(name: str, value: object) -> None:
     (wrong,) = missing_system_fields(system_fields() | {name: value})
@@ -330,11 +332,6 @@ def test_a_description_of_placeholders_is_not_filled_in(word: str) -> None:
     assert missing_system_fields(system_fields() | some) == []
     wrong = missing_system_fields(system_fields() | some | {"operating_system": word})
     assert len(wrong) == 3 and all(each.endswith(word) for each in wrong)
-
-
-def test_a_description_may_say_nothing_of_a_network() -> None:
-    for value in (None, ""):
-        assert missing_system_fields(system_fields() | {"is_network": value}) == []
 
 
 @pytest.mark.parametrize("value", ["false", "true", "no"])
