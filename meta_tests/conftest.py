@@ -11,22 +11,13 @@ from meta_tests.progress import Progress
 from meta_tests.warm_pytest import end_warm
 
 SLOW_FILES = (
-    "real_engine/test_offline_session.py",
-    "features/servers/test_faults.py",
-    "features/tuning/test_trial_run.py",
-    "test_features.py",
-    "results/test_regression.py",
-    "loadgen/test_runner.py",
-    "plugin/test_suite_with_stand_in.py",
-    "session/test_every_kind.py",
-    "rules/test_every_rule.py",
-    "features/replicas/test_cluster.py",
-    "features/endpoints/test_curves.py",
-    "engines/test_vllm_core.py",
-    "plugin/test_own_folder.py",
-    "test_secrets.py",
-    "features/submission_check/test_submissions.py",
-    "judging/test_loose_logs.py",
+    *("real_engine/test_offline_session.py", "features/servers/test_faults.py"),
+    *("features/tuning/test_trial_run.py", "test_features.py", "results/test_regression.py"),
+    *("loadgen/test_runner.py", "plugin/test_suite_with_stand_in.py"),
+    *("session/test_every_kind.py", "rules/test_every_rule.py"),
+    *("features/replicas/test_cluster.py", "features/endpoints/test_curves.py"),
+    *("engines/test_vllm_core.py", "plugin/test_own_folder.py", "test_secrets.py"),
+    *("features/submission_check/test_submissions.py", "judging/test_loose_logs.py"),
     "session/test_executor.py",
 )
 """The files that take longest: pytest-xdist's workers take files in the order of collection, and a

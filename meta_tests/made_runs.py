@@ -188,20 +188,11 @@ def _detail_entries(
     else:
         effective_least = 1 if offline else least
     order = shuffled(round_.qsl_rng_seed, benchmark.samples_of(mode))
-    load = schedule(
-        ScheduleSettings(
-            scenario.loadgen_scenario,
-            round_.schedule_rng_seed,
-            qps,
-            min_ms,
-            effective_least,
-            samples,
-            loaded,
-            equal,
-            mode == "accuracy",
-            unique,
-        )
+    settings = ScheduleSettings(
+        *(scenario.loadgen_scenario, round_.schedule_rng_seed, qps, min_ms, effective_least),
+        *(samples, loaded, equal, mode == "accuracy", unique),
     )
+    load = schedule(settings)
     seeds = {**round_.seeds, "accuracy_log_rng_seed": 0}
     rate_key = {
         "Offline": "requested_offline_expected_qps",

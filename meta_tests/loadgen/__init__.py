@@ -1,1 +1,0 @@
-"""Tests of mlperf_suite/loadgen."""

@@ -10,28 +10,20 @@ from mlperf_suite.scorers.rouge import ROUGE_NAMES, PairScore
 
 def official(predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
     """The official script's postprocess_text and compute, one pair after another."""
+    pairs = official_pairs(list(zip(predictions, references, strict=True)))
+    columns = zip(ROUGE_NAMES, zip(*(pair.measures for pair in pairs), strict=True), strict=True)
+    means = {name: round(float(np.mean(values) * 100), 4) for name, values in columns}
+    return {**means, "gen_len": sum(pair.characters for pair in pairs), "gen_num": len(pairs)}
+
+
+def official_pairs(pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
+    """Each pair's F-measures and characters, as rouge-score gives them, unrounded."""
     # Here, as each of pytest-xdist's workers collects whoever imports this.
     import nltk
     from rouge_score import rouge_scorer
 
     if str(nltk_data_dir()) not in nltk.data.path:
         nltk.data.path.insert(0, str(nltk_data_dir()))
-    preds = ["\n".join(nltk.sent_tokenize(pred.strip())) for pred in predictions]
-    targets = ["\n".join(nltk.sent_tokenize(target.strip())) for target in references]
-    scorer = rouge_scorer.RougeScorer(list(ROUGE_NAMES), use_stemmer=True)
-    scores: dict[str, list[float]] = {name: [] for name in ROUGE_NAMES}
-    for pred, target in zip(preds, targets, strict=True):
-        for name, score in scorer.score(target, pred).items():
-            scores[name].append(score.fmeasure)
-    means = {name: round(float(np.mean(values) * 100), 4) for name, values in scores.items()}
-    return {**means, "gen_len": sum(len(pred) for pred in preds), "gen_num": len(preds)}
-
-
-def official_pairs(pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
-    """Each pair's F-measures and characters, as rouge-score gives them, unrounded."""
-    import nltk
-    from rouge_score import rouge_scorer
-
     scorer = rouge_scorer.RougeScorer(list(ROUGE_NAMES), use_stemmer=True)
     rows = []
     for pair in pairs:

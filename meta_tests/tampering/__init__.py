@@ -1,1 +1,0 @@
-"""What is done to logs and trees: breaks of each rule, damages, forgeries; what must see them."""

@@ -1,1 +1,0 @@
-"""Tests of the readers of the official client's files."""
