@@ -20,6 +20,7 @@ from meta_tests.features.submission.result_folders import (
     write_system,
 )
 from meta_tests.made_runs import MadeRun, remote_run, write_run
+from meta_tests.tampering.edits import at, text_edited
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.catalog import judged_in_trees
 from mlperf_suite.benchmarks.definition import Benchmark
@@ -326,15 +327,11 @@ def test_the_same_engine_is_no_other(
     assert status == 0, output
 
 
-def _append(path: str) -> Callable[[Path], object]:
-    return lambda folder: (folder / path).write_bytes((folder / path).read_bytes() + b"\n")
-
-
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (_append(f"Performance/{DETAIL}"), f"Performance/{DETAIL} was changed"),
-        (_append("config.json"), "config.json was changed after the run"),
+        (text_edited(at(f"Performance/{DETAIL}"), str.upper), f"Performance/{DETAIL} was changed"),
+        (text_edited(at("config.json"), lambda text: f"{text} "), "config.json was changed after"),
         (
             lambda run: write_run(
                 run / "Compliance/TEST06", MadeRun(*EDGE_OFFLINE, "test06", V6_1)

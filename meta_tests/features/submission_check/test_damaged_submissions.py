@@ -144,9 +144,7 @@ def test_answers_that_loadgen_would_not_log_are_seen(
 
 def test_interactive_is_held_to_its_own_limits(submission: Path, tmp_path: Path) -> None:
     log = submission / "results/box/llama3.1-8b/Interactive/performance/run_1" / DETAIL
-    log.write_text(
-        re.sub(r"\b4500\d{5}\b", lambda m: str(int(m[0]) + 1_050_000_000), log.read_text())
-    )
+    log.write_text(re.sub(r"\b4500(\d{5})\b", r"15000\1", log.read_text()))
     assert independent_failures(tmp_path) == {"Someone-box-llama3.1-8b-Interactive": ["ttft_limit"]}
 
 
