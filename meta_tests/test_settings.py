@@ -532,7 +532,7 @@ def test_benchmarks_of_one_model_share_a_session() -> None:
 
 
 def test_a_search_is_not_made_by_the_official_client() -> None:
-    options = {"endpoint": ["http://127.0.0.1:9"], "client": "inference-endpoint"}
+    options: dict[str, Any] = {"endpoint": ["http://127.0.0.1:9"], "client": "inference-endpoint"}
     with pytest.raises(UsageError, match="--find-peak-qps: cannot be used with --client"):
         check_options_of_features(resolve(find_peak_qps="true", **options))
 

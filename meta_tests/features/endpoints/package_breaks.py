@@ -449,7 +449,7 @@ def _b200(kw: float) -> dict[str, Any]:
     return own | UNCOMPUTED
 
 
-def _scaled(nodes: int, kw: float, method: str = "node_scaling", **more: Any) -> dict[str, Any]:
+def _scaled(nodes: int, kw: float, method: Any = "node_scaling", **more: Any) -> dict[str, Any]:
     """The power of a published rack of so many nodes."""
     names = {
         "power_method": method,

@@ -377,8 +377,8 @@ def test_its_options_count_in_its_own_runs_alone() -> None:
         (Meta(benchmark="mmlu"), {"setting mmlu_shots"}),
         (Meta(benchmark="mmlu", shots=3), set()),
     ):
-        runs = [identity_of(config, Summary(meta=meta)) for config in (first, second)]
-        assert {fact.name for fact in differences(*runs)} == found
+        one, other = (identity_of(config, Summary(meta=meta)) for config in (first, second))
+        assert {fact.name for fact in differences(one, other)} == found
 
 
 def test_an_mmlu_run_is_compared_question_by_question(tmp_path: Path) -> None:

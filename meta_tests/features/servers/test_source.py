@@ -186,7 +186,7 @@ def test_a_collection_for_an_endpoint_asks_nobody_and_a_plan_asks(tmp_path: Path
 def test_no_other_system_takes_the_rate_of_servers(tmp_path: Path, other: dict[str, Any]) -> None:
     check_no_other_takes_its_rate(tmp_path, {"endpoint": [URL]}, other)
     # Neither says anything of the system.
-    silence = {"endpoint_clients": "2", "engine_silence": "9"}
+    silence: dict[str, Any] = {"endpoint_clients": "2", "engine_silence": "9"}
     same = settings_of(endpoint=[f"{URL}/v1"], results_dir=str(tmp_path), **silence)
     assert takes_a_kept_rate(same)
     config = Config.read(config_of(same, clients=2))
