@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from array import array
 from collections import Counter
-from collections.abc import Sequence
 
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.engines.messages import ServerAnswer
@@ -155,9 +155,6 @@ def _percentiles(counts: Counter[int]) -> dict[str, int]:
 
 def _value_at(counts: Counter[int], place: int) -> int:
     """The value at this place of the sorted ones."""
-    values: Sequence[int] = sorted(counts)
-    for value in values:
-        place -= counts[value]
-        if place < 0:
-            break
-    return value
+    values = sorted(counts)
+    totals = itertools.accumulate(counts[value] for value in values)
+    return next(value for value, total in zip(values, totals, strict=True) if total > place)
