@@ -146,27 +146,50 @@ def _as_written(line: bytes) -> tuple[_Line, Any] | None:
     if not line.startswith(_PREFIX) or b"\\" in line or not line.isascii():
         return None
     try:
-        entry = _LINE.decode(line[len(_PREFIX) :])
-        value = _value(bytes(entry.value))
+        if len(line) in _SHARED_BYTES:
+            text, value = _long_line(line)
+            entry, strings = _LINE.decode(text), _STRINGS
+        else:
+            text = line[len(_PREFIX) :]
+            entry = _LINE.decode(text)
+            value = msgspec.json.decode(entry.value)
+            strings = _STRINGS + isinstance(value, str)
     except _NOT_AS_WRITTEN:
         return None
     # A member that stands twice, or members in the value, would have more quotes.
-    strings = _STRINGS + isinstance(value, str)
-    is_plain = line.count(b'"') == 2 * strings and line.count(b"[") < _FEW
-    return (entry, value) if is_plain else None
+    is_plain = text.count(b'"') == 2 * strings
+    is_flat = not isinstance(value, list) or text.count(b"[") < _FEW
+    return (entry, value) if is_plain and is_flat else None
 
 
 _FEW = 50
 """Brackets, which cannot be nested too deeply."""
-_SHARED_BYTES = range(2**12, 2**22)
-"""Of a value that the logs of many runs have alike: the samples that they load."""
+_SHARED_BYTES = range(2**10, 2**22)
+"""Of a line whose value the logs of many runs have alike: LoadGen's files, the samples loaded."""
 
 
-def _value(text: bytes) -> Any:
-    return _shared(text) if len(text) in _SHARED_BYTES else msgspec.json.decode(text)
+def _long_line(line: bytes) -> tuple[bytes, Any]:
+    """A line's JSON with 0 for its value, and that value. Raises ValueError if it has none where
+    LoadGen writes it."""
+    begin, end = line.index(_VALUE) + len(_VALUE), line.rindex(_AFTER_VALUE)
+    return line[len(_PREFIX) : begin] + b"0" + line[end:], _long_value(_LongText(line[begin:end]))
 
 
-_shared = lru_cache(maxsize=8)(msgspec.json.decode)
+_VALUE, _AFTER_VALUE = b'"value": ', b', "time_ms"'
+
+
+class _LongText(bytes):
+    """A text of thousands of characters, which takes less time to compare than to hash."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return len(self)
+
+
+@lru_cache(maxsize=8)
+def _long_value(text: _LongText) -> Any:
+    return strict_json.loads(text.decode("ascii"))
 
 
 @dataclass(slots=True)
@@ -258,7 +281,7 @@ def _detail_of(lines: Iterable[bytes]) -> DetailLog:
 
 def _read_detail(path: Path) -> DetailLog:
     """Read a detail log line by line. Raises OSError."""
-    with open_regular(path, _MAX_LOG_BYTES) as file:
+    with open_regular(path, _MAX_LOG_BYTES, buffered=2**19) as file:
         return _detail_of(iter(partial(file.readline, _MAX_LINE_BYTES), b""))
 
 
