@@ -9,11 +9,11 @@ import contextlib
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from itertools import chain
+from itertools import accumulate, chain, islice
 from pathlib import Path
-from typing import Annotated, Any, overload
+from typing import Annotated, Any, TypeVar, overload
 
 import msgspec
 
@@ -21,6 +21,7 @@ from mlperf_suite import strict_json
 from mlperf_suite.loadgen.clock_watch import ClockFigures, clock_faults
 from mlperf_suite.untrusted_files import open_regular, read_regular
 
+T = TypeVar("T")
 DETAIL, SUMMARY, ACCURACY = (
     "mlperf_log_detail.txt",
     "mlperf_log_summary.txt",
@@ -338,37 +339,47 @@ class LoggedSample:
     place: int | None = None
 
 
+_Parts = tuple[int, bytes, bytes | None, int | None, int | None]
+"""Of an answer: index, token ids and first token ids as int32, token count, place."""
+
+
 class LoggedAnswers(Sequence[LoggedSample]):
     """The answers of a log, each made when asked for: a log of millions is kept in columns.
 
     Equal to any sequence of the same answers. Numbers are int64, -1 for none; `_ids` and `_first`
-    have the tokens of all answers, `_ends` and `_first_ends` where those of each end.
+    have the tokens of all answers, `_ends` and `_first_ends` where those of each end. `_made`: the
+    answers of a small log that is complete, since several rules ask for them.
     """
 
-    __slots__ = ("_count", "_ends", "_first", "_first_ends", "_ids", "_index", "_place", "_streams")
-
-    def __init__(self, samples: Iterable[LoggedSample] = ()) -> None:
+    def __init__(self) -> None:
         self._index, self._count, self._place = array("q"), array("q"), array("q")
         self._ids, self._ends = array("i"), array("q")
         self._first, self._first_ends, self._streams = array("i"), array("q"), bytearray()
-        for s in samples:
-            first = None if s.first_token_ids is None else _raw(s.first_token_ids)
-            self.add(s.index, _raw(s.token_ids), first, s.token_count, s.place)
+        self._made: tuple[LoggedSample, ...] | None = None
 
-    def add(
-        self, index: int, ids: bytes, first: bytes | None, count: int | None, place: int | None
+    def extend(
+        self,
+        indices: Sequence[int],
+        ids: Sequence[bytes],
+        first: Sequence[bytes | None],
+        counts: Sequence[int | None],
+        places: Sequence[int | None],
     ) -> None:
-        """Add an answer. Raises OverflowError for a number of more than 63 bits."""
-        if max(index, count or 0, place or 0) >= _MAX_NUMBER // 2:
-            raise OverflowError("int too big to convert")
-        self._index.append(index)
-        self._count.append(-1 if count is None else count)
-        self._place.append(-1 if place is None else place)
-        self._ids.frombytes(ids)
-        self._ends.append(len(self._ids))
-        self._first.frombytes(first or b"")
-        self._first_ends.append(len(self._first))
-        self._streams.append(first is not None)
+        """Add answers, all or none. Raises OverflowError for a number of more than 63 bits."""
+        index = array("q", indices)
+        count, place = (array("q", [-1 if n is None else n for n in c]) for c in (counts, places))
+        self._made = None
+        self._index += index
+        self._count += count
+        self._place += place
+        self._streams.extend(raw is not None for raw in first)
+        for raws, tokens, ends in (
+            (ids, self._ids, self._ends),
+            ([raw or b"" for raw in first], self._first, self._first_ends),
+        ):
+            lengths = [len(raw) // tokens.itemsize for raw in raws]
+            ends.extend(islice(accumulate(lengths, initial=len(tokens)), 1, None))
+            tokens.frombytes(b"".join(raws))
 
     def __len__(self) -> int:
         return len(self._index)
@@ -380,7 +391,16 @@ class LoggedAnswers(Sequence[LoggedSample]):
     def __getitem__(self, number: int | slice) -> LoggedSample | tuple[LoggedSample, ...]:
         if isinstance(number, slice):
             return tuple(self[n] for n in range(*number.indices(len(self))))
-        n = range(len(self))[number]
+        return self._answer(range(len(self))[number])
+
+    def __iter__(self) -> Iterator[LoggedSample]:
+        if self.size > _SMALL:
+            return map(self._answer, range(len(self)))
+        if self._made is None:
+            self._made = tuple(map(self._answer, range(len(self))))
+        return iter(self._made)
+
+    def _answer(self, n: int) -> LoggedSample:
         ids = TokenIds(_part(self._ids, self._ends, n).tobytes())
         first = tuple(_part(self._first, self._first_ends, n)) if self._streams[n] else None
         count, place = self._count[n], self._place[n]
@@ -447,10 +467,6 @@ _SHORT = 8
 
 def _part(ids: array[int], ends: array[int], number: int) -> array[int]:
     return ids[ends[number - 1] if number else 0 : ends[number]]
-
-
-def _raw(token_ids: Iterable[int]) -> bytes:
-    return array("i", token_ids).tobytes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -535,7 +551,7 @@ class _Answer(msgspec.Struct, forbid_unknown_fields=True, gc=False):
         return 8 + with_first + 2 * (self.token_count is not msgspec.UNSET)
 
 
-_ANSWER = msgspec.json.Decoder(_Answer)
+_ANSWERS = msgspec.json.Decoder(list[_Answer])
 
 
 def _read_accuracy(path: Path) -> AccuracyLog:
@@ -543,19 +559,27 @@ def _read_accuracy(path: Path) -> AccuracyLog:
     of long answers takes hundreds of megabytes. Raises OSError."""
     with open_regular(path, _MAX_LOG_BYTES) as file:
         with contextlib.suppress(ValueError):
-            return logged_answers(map(_answer, _by_line(file)))
+            return logged_answers(chain.from_iterable(map(_answers, _batches(_by_line(file)))))
         # In another format or damaged: parsing the whole text shows what is wrong.
         file.seek(0)
         return parse_accuracy(file.read().decode("utf-8", errors="replace"))
 
 
-def _answer(text: bytes) -> Any:
-    """An entry, in LoadGen's own form or any other. Raises ValueError if it is not JSON."""
+def _answers(texts: Sequence[bytes]) -> Sequence[Any]:
+    """Entries, in LoadGen's own form or any other. Raises ValueError if one is not JSON."""
+    text = b"[" + b",".join(texts) + b"]"
     with contextlib.suppress(*_NOT_AS_WRITTEN):
-        answer = _ANSWER.decode(text)
-        if text.count(b'"') == answer.quotes and b"\\" not in text:
-            return answer
-    return strict_json.loads(text.decode("utf-8", errors="replace"))
+        answers = _ANSWERS.decode(text)
+        if text.count(b'"') == sum(each.quotes for each in answers) and b"\\" not in text:
+            return answers
+    return [strict_json.loads(each.decode("utf-8", errors="replace")) for each in texts]
+
+
+def _batches(items: Iterable[T]) -> Iterator[list[T]]:
+    """So many at a time that each step takes most of them at once, and none takes much memory."""
+    rest = iter(items)
+    while batch := list(islice(rest, 1000)):
+        yield batch
 
 
 def _by_line(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -586,23 +610,34 @@ def _by_line(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 def logged_answers(entries: Iterable[Any]) -> AccuracyLog:
     """The answers of an accuracy log's entries; other content becomes damage."""
-    samples, damage = LoggedAnswers(), list[str]()
-    for number, entry in enumerate(entries, 1):
+    samples, damage, number = LoggedAnswers(), list[str](), 0
+    for batch in _batches(entries):
         try:
-            samples.add(*_parts(entry))
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-            damage.append(f"entry {number}: {type(error).__name__}: {str(error)[:80]}")
+            samples.extend(*zip(*map(_parts, batch), strict=True))
+        except _NO_ANSWER:
+            damage += _add_each(samples, batch, number)
+        number += len(batch)
     if samples.are_wide:
-        samples = LoggedAnswers(map(_narrowed, samples))
-    return AccuracyLog(samples if samples.size > _SMALL else tuple(samples), tuple(damage))
+        samples = _narrowed(samples)
+    return AccuracyLog(samples, tuple(damage))
 
 
+_NO_ANSWER = (ValueError, KeyError, TypeError, AttributeError, OverflowError)
 _SMALL = 2**16
-"""The size of a log whose answers are made at once, since several rules ask for them."""
+"""The most answers and tokens of a log whose answers are kept once they are made."""
 
 
-def _parts(entry: Any) -> tuple[int, bytes, bytes | None, int | None, int | None]:
-    """What `LoggedAnswers.add` takes, of an entry. Raises ValueError, LookupError, TypeError or
+def _add_each(samples: LoggedAnswers, entries: Iterable[Any], before: int) -> Iterator[str]:
+    """Add those that are answers; of any other, its number after those `before`, and its damage."""
+    for number, entry in enumerate(entries, before + 1):
+        try:
+            samples.extend(*zip(_parts(entry), strict=True))
+        except _NO_ANSWER as error:
+            yield f"entry {number}: {type(error).__name__}: {str(error)[:80]}"
+
+
+def _parts(entry: Any) -> _Parts:
+    """What `LoggedAnswers.extend` takes, of an entry. Raises ValueError, LookupError, TypeError or
     AttributeError if it is none."""
     if isinstance(entry, _Answer):
         first, count = entry.token_data, entry.token_count
@@ -623,14 +658,14 @@ def _parts(entry: Any) -> tuple[int, bytes, bytes | None, int | None, int | None
     )
 
 
-def _narrowed(sample: LoggedSample) -> LoggedSample:
-    """The answer with its tokens read as int64."""
-    first = sample.first_token_ids
-    return replace(
-        sample,
-        token_ids=sample.token_ids[::2],
-        first_token_ids=first[::2] if first is not None else None,
-    )
+def _narrowed(wide: LoggedAnswers) -> LoggedAnswers:
+    """The answers with their tokens read as int64."""
+    narrow = LoggedAnswers()
+    for s in wide:
+        ids, first = array("i", s.token_ids[::2]).tobytes(), s.first_token_ids
+        first_ids = None if first is None else array("i", first[::2]).tobytes()
+        narrow.extend([s.index], [ids], [first_ids], [s.token_count], [s.place])
+    return narrow
 
 
 @dataclass(frozen=True, slots=True)

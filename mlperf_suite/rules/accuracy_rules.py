@@ -249,6 +249,8 @@ def _one_for_all(samples: Sequence[LoggedSample]) -> str:
         if lead == 0:
             commonest = beginning
         lead += 1 if beginning == commonest else -1
+    if lead == 0:
+        return ""
     most = sum(beginning == commonest for beginning in _beginnings(samples))
     alike = most >= _MIN_REPEATS and 2 * most > len(samples)
     return f"{most:,} of {len(samples):,} answers have the same first {_ALIKE} tokens" * alike
