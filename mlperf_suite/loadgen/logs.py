@@ -445,7 +445,8 @@ class LoggedAnswers(Sequence[LoggedSample]):
         import numpy as np
 
         ends, ids = np.frombuffer(self._ends, np.int64), np.frombuffer(self._ids, np.int32)
-        return bool(np.diff(ends, prepend=0).all() and ids.min() >= 0 and ids.max() < vocabulary)
+        has_tokens = bool(ends[0] and (ends[1:] > ends[:-1]).all())
+        return has_tokens and bool(ids.min() >= 0 and ids.max() < vocabulary)
 
     @property
     def are_wide(self) -> bool:

@@ -63,7 +63,10 @@ def in_words(value: object) -> str:
     """A value from a log or a file, as one printable line."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
-    text = printable(" ".join(str(value).split()))
+    text = str(value)
+    # Most texts are one printable line already.
+    if "  " in text or text.strip() != text or not text.isprintable():
+        text = printable(" ".join(text.split()))
     return text if len(text) <= _MAX_TEXT_LENGTH else f"{text[: _MAX_TEXT_LENGTH - 1]}…"
 
 
