@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import accumulate, chain, islice
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, overload
+from typing import Annotated, Any, overload
 
 import msgspec
 
@@ -21,7 +21,6 @@ from mlperf_suite import strict_json
 from mlperf_suite.loadgen.clock_watch import ClockFigures, clock_faults
 from mlperf_suite.untrusted_files import open_regular, read_regular
 
-T = TypeVar("T")
 DETAIL, SUMMARY, ACCURACY = (
     "mlperf_log_detail.txt",
     "mlperf_log_summary.txt",
@@ -158,9 +157,8 @@ def _as_written(line: bytes) -> tuple[_Line, Any] | None:
     except _NOT_AS_WRITTEN:
         return None
     # A member that stands twice, or members in the value, would have more quotes.
-    is_plain = text.count(b'"') == 2 * strings
-    is_flat = not isinstance(value, list) or text.count(b"[") < _FEW
-    return (entry, value) if is_plain and is_flat else None
+    is_plain = text.count(b'"') == 2 * strings and text.count(b"[") < _FEW
+    return (entry, value) if is_plain else None
 
 
 _FEW = 50
@@ -170,26 +168,14 @@ _SHARED_BYTES = range(2**10, 2**22)
 
 
 def _long_line(line: bytes) -> tuple[bytes, Any]:
-    """A line's JSON with 0 for its value, and that value. Raises ValueError if it has none where
-    LoadGen writes it."""
-    begin, end = line.index(_VALUE) + len(_VALUE), line.rindex(_AFTER_VALUE)
-    return line[len(_PREFIX) : begin] + b"0" + line[end:], _long_value(_LongText(line[begin:end]))
-
-
-_VALUE, _AFTER_VALUE = b'"value": ', b', "time_ms"'
-
-
-class _LongText(bytes):
-    """A text of thousands of characters, which takes less time to compare than to hash."""
-
-    __slots__ = ()
-
-    def __hash__(self) -> int:
-        return len(self)
+    """A line's JSON with 0 for its value, and that value. Raises ValueError for a foreign line."""
+    before, name, rest = line.removeprefix(_PREFIX).partition(b'"value": ')
+    value, comma, after = rest.rpartition(b', "time_ms"')
+    return b"".join((before, name, b"0", comma, after)), _long_value(value)
 
 
 @lru_cache(maxsize=8)
-def _long_value(text: _LongText) -> Any:
+def _long_value(text: bytes) -> Any:
     return strict_json.loads(text.decode("ascii"))
 
 
@@ -210,7 +196,8 @@ class _DetailReader:
             entry, value = as_written
             writer = entry.metadata
             self._add(number, entry.key, value, entry.time_ms, writer.pid, writer.tid)
-            self._note(value, writer.is_error, writer.is_warning)
+            if writer.is_error or writer.is_warning:
+                self._note(value, writer.is_error, writer.is_warning)
             return
         text = line.decode("utf-8", errors="replace")
         self.is_utf8 &= "\N{REPLACEMENT CHARACTER}" not in text
@@ -339,8 +326,8 @@ class LoggedSample:
     place: int | None = None
 
 
+# Of an answer: index, token ids and first token ids as int32, token count, place.
 _Parts = tuple[int, bytes, bytes | None, int | None, int | None]
-"""Of an answer: index, token ids and first token ids as int32, token count, place."""
 
 
 class LoggedAnswers(Sequence[LoggedSample]):
@@ -357,19 +344,11 @@ class LoggedAnswers(Sequence[LoggedSample]):
         self._first, self._first_ends, self._streams = array("i"), array("q"), bytearray()
         self._made: tuple[LoggedSample, ...] | None = None
 
-    def extend(
-        self,
-        indices: Sequence[int],
-        ids: Sequence[bytes],
-        first: Sequence[bytes | None],
-        counts: Sequence[int | None],
-        places: Sequence[int | None],
-    ) -> None:
-        """Add answers, all or none. Raises OverflowError for a number of more than 63 bits."""
-        index = array("q", indices)
-        count, place = (array("q", [-1 if n is None else n for n in c]) for c in (counts, places))
+    def extend(self, answers: Sequence[_Parts]) -> None:
+        index, ids, first, *numbers = zip(*answers, strict=True) if answers else ((),) * 5
+        count, place = (array("q", [-1 if n is None else n for n in each]) for each in numbers)
         self._made = None
-        self._index += index
+        self._index.extend(index)
         self._count += count
         self._place += place
         self._streams.extend(raw is not None for raw in first)
@@ -507,9 +486,11 @@ class AccuracyLog:
 
 
 def _whole(value: object) -> int:
-    """The value as a count or an index. Raises ValueError if it is neither."""
+    """The value as a count or an index. Raises ValueError or OverflowError if it is neither."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError("not a whole number")
+    if value > _MAX_WHOLE:
+        raise OverflowError("int too big to convert")
     return value
 
 
@@ -533,7 +514,8 @@ def parse_accuracy(text: str) -> AccuracyLog:
     return logged_answers(entries)
 
 
-_Whole = Annotated[int, msgspec.Meta(ge=0)]
+_MAX_WHOLE = 2**63 - 1
+_Whole = Annotated[int, msgspec.Meta(ge=0, le=_MAX_WHOLE)]
 
 
 class _Answer(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -576,7 +558,7 @@ def _answers(texts: Sequence[bytes]) -> Sequence[Any]:
     return [strict_json.loads(each.decode("utf-8", errors="replace")) for each in texts]
 
 
-def _batches(items: Iterable[T]) -> Iterator[list[T]]:
+def _batches(items: Iterable[Any]) -> Iterator[list[Any]]:
     """So many at a time that each step takes most of them at once, and none takes much memory."""
     rest = iter(items)
     while batch := list(islice(rest, 1000)):
@@ -611,35 +593,27 @@ def _by_line(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 def logged_answers(entries: Iterable[Any]) -> AccuracyLog:
     """The answers of an accuracy log's entries; other content becomes damage."""
-    samples, damage, number = LoggedAnswers(), list[str](), 0
-    for batch in _batches(entries):
-        try:
-            samples.extend(*zip(*map(_parts, batch), strict=True))
-        except _NO_ANSWER:
-            damage += _add_each(samples, batch, number)
-        number += len(batch)
+    samples, damage = LoggedAnswers(), list[str]()
+    for batch in _batches(enumerate(entries, 1)):
+        answers: list[_Parts] = []
+        for number, entry in batch:
+            try:
+                answers.append(_parts(entry))
+            except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+                damage.append(f"entry {number}: {type(error).__name__}: {str(error)[:80]}")
+        samples.extend(answers)
     if samples.are_wide:
         samples = _narrowed(samples)
     return AccuracyLog(samples, tuple(damage))
 
 
-_NO_ANSWER = (ValueError, KeyError, TypeError, AttributeError, OverflowError)
 _SMALL = 2**16
 """The most answers and tokens of a log whose answers are kept once they are made."""
 
 
-def _add_each(samples: LoggedAnswers, entries: Iterable[Any], before: int) -> Iterator[str]:
-    """Add those that are answers; of any other, its number after those `before`, and its damage."""
-    for number, entry in enumerate(entries, before + 1):
-        try:
-            samples.extend(*zip(_parts(entry), strict=True))
-        except _NO_ANSWER as error:
-            yield f"entry {number}: {type(error).__name__}: {str(error)[:80]}"
-
-
 def _parts(entry: Any) -> _Parts:
-    """What `LoggedAnswers.extend` takes, of an entry. Raises ValueError, LookupError, TypeError or
-    AttributeError if it is none."""
+    """An entry's answer. Raises ValueError, LookupError, TypeError, AttributeError or OverflowError
+    if it is none."""
     if isinstance(entry, _Answer):
         first, count = entry.token_data, entry.token_count
         return (
@@ -665,7 +639,7 @@ def _narrowed(wide: LoggedAnswers) -> LoggedAnswers:
     for s in wide:
         ids, first = array("i", s.token_ids[::2]).tobytes(), s.first_token_ids
         first_ids = None if first is None else array("i", first[::2]).tobytes()
-        narrow.extend([s.index], [ids], [first_ids], [s.token_count], [s.place])
+        narrow.extend([(s.index, ids, first_ids, s.token_count, s.place)])
     return narrow
 
 

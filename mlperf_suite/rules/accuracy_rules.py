@@ -200,15 +200,15 @@ def answers(run: RunFacts) -> Verdict:
     if not samples:
         return not_judged("no answer", why="the log has no answer that can be read")
     benchmark = run.benchmark
-    tokens = (
-        s
-        for s in samples
-        if not (benchmark.answers_as_text and _is_text(s.token_ids, benchmark.letters))
-    )
-    faults: Iterable[str] = (_foreign_token(sample, run.vocabulary) for sample in tokens)
+    faults: Iterable[str] = ()
+    most = run.vocabulary or _MOST_TOKENS
     # Of millions of answers, each takes long.
-    if isinstance(samples, LoggedAnswers) and samples.are_within(run.vocabulary or _MOST_TOKENS):
-        faults = ()
+    if not (isinstance(samples, LoggedAnswers) and samples.are_within(most)):
+        faults = (
+            _foreign_token(s, run.vocabulary)
+            for s in samples
+            if not (benchmark.answers_as_text and _is_text(s.token_ids, benchmark.letters))
+        )
     # An audit of one or two samples issues each many times.
     few = run.detail["qsl_reported_total_count"] in range(1, _MIN_REPEATS)
     fault = next(filter(None, faults), "") or ("" if few else _one_for_all(samples))

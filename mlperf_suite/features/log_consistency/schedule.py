@@ -29,8 +29,6 @@ _DEFAULT_SEED = 5489
 MAX_QUERIES = 2**23
 """No longer schedule is computed: this is nine times the longest of the public results."""
 
-_FEW_WORDS = 2**12
-"""To shuffle some thousands of samples takes few blocks of them, and no more."""
 Below = Callable[[Iterator[int], int], int]
 
 
@@ -85,7 +83,8 @@ def mt19937_words(seed: int) -> Iterator[int]:
     """The output of std::mt19937(seed), word by word of 32 bits."""
     bits = generator(seed)
     while True:
-        yield from bits.random_raw(_FEW_WORDS).tolist()
+        # Most draws of a larger block would be left over by a shuffle of some thousands.
+        yield from bits.random_raw(2**12).tolist()
 
 
 def uniform_below(draw: Iterator[int], count: int) -> int:
