@@ -12,14 +12,13 @@ MAX_TEXT_BYTES = 2**28
 """What a text or a file of JSON may hold: many times the largest that was published."""
 
 
-def open_regular(path: Path, most: int = MAX_TEXT_BYTES, *, buffered: int = -1) -> BufferedReader:
-    """Open an untrusted file to read it. `buffered`: the bytes that are read at once for a line; by
-    default a few thousand.
+def open_regular(path: Path, most: int = MAX_TEXT_BYTES) -> BufferedReader:
+    """Open an untrusted file to read it.
 
     Raises OSError for a file that would block or never end (a FIFO, a device) and for more than
     `most` bytes.
     """
-    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", buffered)
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
     status = os.fstat(file.fileno())
     if stat.S_ISREG(status.st_mode) and status.st_size <= most:
         return file

@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from io import BufferedReader
 from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import Annotated, Any, overload
@@ -269,8 +270,10 @@ def _detail_of(lines: Iterable[bytes]) -> DetailLog:
 
 def _read_detail(path: Path) -> DetailLog:
     """Read a detail log line by line. Raises OSError."""
-    with open_regular(path, _MAX_LOG_BYTES, buffered=2**19) as file:
-        return _detail_of(iter(partial(file.readline, _MAX_LINE_BYTES), b""))
+    with open_regular(path, _MAX_LOG_BYTES) as file:
+        # Through a small buffer, a line of thousands of samples takes several times as long.
+        lines = BufferedReader(file.raw, 2**19)
+        return _detail_of(iter(partial(lines.readline, _MAX_LINE_BYTES), b""))
 
 
 class TokenIds(Sequence[int]):
