@@ -13,6 +13,7 @@ never excuse it.
 from __future__ import annotations
 
 import contextlib
+import gc
 import math
 import os
 import re
@@ -88,13 +89,27 @@ def judge_folder(
     name a model or tokenizer like the folder.
     """
     root = Path(os.path.abspath(root))  # noqa: PTH100 - a linked folder keeps the name it was given
-    folders = tuple(folders_below(root))
-    found = [each.find(root, folders) for each in judges()]
-    own = frozenset(path for of_one in found for path in of_one.own)
-    review = JudgeRequest(round_, high_accuracy, smoke, tokenizer, own)
-    judged = [group for of_one in found for group in of_one.verdicts(review)]
-    loose = tuple(_loose(folders, own)) if own.isdisjoint(root.parents) else ()
-    return judged + _judge_loose(root, loose, review) + _name_links(root, loose, review)
+    with _no_collections():
+        folders = tuple(folders_below(root))
+        found = [each.find(root, folders) for each in judges()]
+        own = frozenset(path for of_one in found for path in of_one.own)
+        review = JudgeRequest(round_, high_accuracy, smoke, tokenizer, own)
+        judged = [group for of_one in found for group in of_one.verdicts(review)]
+        loose = tuple(_loose(folders, own)) if own.isdisjoint(root.parents) else ()
+        return judged + _judge_loose(root, loose, review) + _name_links(root, loose, review)
+
+
+@contextlib.contextmanager
+def _no_collections() -> Iterator[None]:
+    """Without Python's search for cycles, of which logs and verdicts have none: it would look
+    through all that was read again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _loose(folders: Folders, own: Collection[Path]) -> Iterator[tuple[Path, list[str]]]:

@@ -31,7 +31,8 @@ def read_json(path: Path) -> JsonFile:
     try:
         content = strict_json.loads(raw.decode("utf-8"))
         # A lone surrogate, which an escape can name, ends the checker where it writes.
-        json.dumps(content, ensure_ascii=False).encode("utf-8")
+        if b"\\" in raw:
+            json.dumps(content, ensure_ascii=False).encode("utf-8")
     except strict_json.RepeatedMemberError as error:
         return JsonFile({}, f"{path.name} has {error}")
     except ValueError:

@@ -9,9 +9,10 @@ import contextlib
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from itertools import chain
+from io import BufferedReader
+from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import Annotated, Any, overload
 
@@ -146,27 +147,37 @@ def _as_written(line: bytes) -> tuple[_Line, Any] | None:
     if not line.startswith(_PREFIX) or b"\\" in line or not line.isascii():
         return None
     try:
-        entry = _LINE.decode(line[len(_PREFIX) :])
-        value = _value(bytes(entry.value))
+        if len(line) in _SHARED_BYTES:
+            text, value = _long_line(line)
+            entry, strings = _LINE.decode(text), _STRINGS
+        else:
+            text = line[len(_PREFIX) :]
+            entry = _LINE.decode(text)
+            value = msgspec.json.decode(entry.value)
+            strings = _STRINGS + isinstance(value, str)
     except _NOT_AS_WRITTEN:
         return None
     # A member that stands twice, or members in the value, would have more quotes.
-    strings = _STRINGS + isinstance(value, str)
-    is_plain = line.count(b'"') == 2 * strings and line.count(b"[") < _FEW
+    is_plain = text.count(b'"') == 2 * strings and text.count(b"[") < _FEW
     return (entry, value) if is_plain else None
 
 
 _FEW = 50
 """Brackets, which cannot be nested too deeply."""
-_SHARED_BYTES = range(2**12, 2**22)
-"""Of a value that the logs of many runs have alike: the samples that they load."""
+_SHARED_BYTES = range(2**10, 2**22)
+"""Of a line whose value the logs of many runs have alike: LoadGen's files, the samples loaded."""
 
 
-def _value(text: bytes) -> Any:
-    return _shared(text) if len(text) in _SHARED_BYTES else msgspec.json.decode(text)
+def _long_line(line: bytes) -> tuple[bytes, Any]:
+    """A line's JSON with 0 for its value, and that value. Raises ValueError for a foreign line."""
+    before, name, rest = line.removeprefix(_PREFIX).partition(b'"value": ')
+    value, comma, after = rest.rpartition(b', "time_ms"')
+    return b"".join((before, name, b"0", comma, after)), _long_value(value)
 
 
-_shared = lru_cache(maxsize=8)(msgspec.json.decode)
+@lru_cache(maxsize=8)
+def _long_value(text: bytes) -> Any:
+    return strict_json.loads(text.decode("ascii"))
 
 
 @dataclass(slots=True)
@@ -186,7 +197,8 @@ class _DetailReader:
             entry, value = as_written
             writer = entry.metadata
             self._add(number, entry.key, value, entry.time_ms, writer.pid, writer.tid)
-            self._note(value, writer.is_error, writer.is_warning)
+            if writer.is_error or writer.is_warning:
+                self._note(value, writer.is_error, writer.is_warning)
             return
         text = line.decode("utf-8", errors="replace")
         self.is_utf8 &= "\N{REPLACEMENT CHARACTER}" not in text
@@ -259,7 +271,9 @@ def _detail_of(lines: Iterable[bytes]) -> DetailLog:
 def _read_detail(path: Path) -> DetailLog:
     """Read a detail log line by line. Raises OSError."""
     with open_regular(path, _MAX_LOG_BYTES) as file:
-        return _detail_of(iter(partial(file.readline, _MAX_LINE_BYTES), b""))
+        # Through a small buffer, a line of thousands of samples takes several times as long.
+        lines = BufferedReader(file.raw, 2**19)
+        return _detail_of(iter(partial(lines.readline, _MAX_LINE_BYTES), b""))
 
 
 class TokenIds(Sequence[int]):
@@ -315,37 +329,39 @@ class LoggedSample:
     place: int | None = None
 
 
+# Of an answer: index, token ids and first token ids as int32, token count, place.
+_Parts = tuple[int, bytes, bytes | None, int | None, int | None]
+
+
 class LoggedAnswers(Sequence[LoggedSample]):
     """The answers of a log, each made when asked for: a log of millions is kept in columns.
 
     Equal to any sequence of the same answers. Numbers are int64, -1 for none; `_ids` and `_first`
-    have the tokens of all answers, `_ends` and `_first_ends` where those of each end.
+    have the tokens of all answers, `_ends` and `_first_ends` where those of each end. `_made`: the
+    answers of a small log that is complete, since several rules ask for them.
     """
 
-    __slots__ = ("_count", "_ends", "_first", "_first_ends", "_ids", "_index", "_place", "_streams")
-
-    def __init__(self, samples: Iterable[LoggedSample] = ()) -> None:
+    def __init__(self) -> None:
         self._index, self._count, self._place = array("q"), array("q"), array("q")
         self._ids, self._ends = array("i"), array("q")
         self._first, self._first_ends, self._streams = array("i"), array("q"), bytearray()
-        for s in samples:
-            first = None if s.first_token_ids is None else _raw(s.first_token_ids)
-            self.add(s.index, _raw(s.token_ids), first, s.token_count, s.place)
+        self._made: tuple[LoggedSample, ...] | None = None
 
-    def add(
-        self, index: int, ids: bytes, first: bytes | None, count: int | None, place: int | None
-    ) -> None:
-        """Add an answer. Raises OverflowError for a number of more than 63 bits."""
-        if max(index, count or 0, place or 0) >= _MAX_NUMBER // 2:
-            raise OverflowError("int too big to convert")
-        self._index.append(index)
-        self._count.append(-1 if count is None else count)
-        self._place.append(-1 if place is None else place)
-        self._ids.frombytes(ids)
-        self._ends.append(len(self._ids))
-        self._first.frombytes(first or b"")
-        self._first_ends.append(len(self._first))
-        self._streams.append(first is not None)
+    def extend(self, answers: Sequence[_Parts]) -> None:
+        index, ids, first, *numbers = zip(*answers, strict=True) if answers else ((),) * 5
+        count, place = (array("q", [-1 if n is None else n for n in each]) for each in numbers)
+        self._made = None
+        self._index.extend(index)
+        self._count += count
+        self._place += place
+        self._streams.extend(raw is not None for raw in first)
+        for raws, tokens, ends in (
+            (ids, self._ids, self._ends),
+            ([raw or b"" for raw in first], self._first, self._first_ends),
+        ):
+            lengths = [len(raw) // tokens.itemsize for raw in raws]
+            ends.extend(islice(accumulate(lengths, initial=len(tokens)), 1, None))
+            tokens.frombytes(b"".join(raws))
 
     def __len__(self) -> int:
         return len(self._index)
@@ -357,7 +373,16 @@ class LoggedAnswers(Sequence[LoggedSample]):
     def __getitem__(self, number: int | slice) -> LoggedSample | tuple[LoggedSample, ...]:
         if isinstance(number, slice):
             return tuple(self[n] for n in range(*number.indices(len(self))))
-        n = range(len(self))[number]
+        return self._answer(range(len(self))[number])
+
+    def __iter__(self) -> Iterator[LoggedSample]:
+        if self.size > _SMALL:
+            return map(self._answer, range(len(self)))
+        if self._made is None:
+            self._made = tuple(map(self._answer, range(len(self))))
+        return iter(self._made)
+
+    def _answer(self, n: int) -> LoggedSample:
         ids = TokenIds(_part(self._ids, self._ends, n).tobytes())
         first = tuple(_part(self._first, self._first_ends, n)) if self._streams[n] else None
         count, place = self._count[n], self._place[n]
@@ -402,7 +427,8 @@ class LoggedAnswers(Sequence[LoggedSample]):
         import numpy as np
 
         ends, ids = np.frombuffer(self._ends, np.int64), np.frombuffer(self._ids, np.int32)
-        return bool(np.diff(ends, prepend=0).all() and ids.min() >= 0 and ids.max() < vocabulary)
+        has_tokens = bool(ends[0] and (ends[1:] > ends[:-1]).all())
+        return has_tokens and bool(ids.min() >= 0 and ids.max() < vocabulary)
 
     @property
     def are_wide(self) -> bool:
@@ -424,10 +450,6 @@ _SHORT = 8
 
 def _part(ids: array[int], ends: array[int], number: int) -> array[int]:
     return ids[ends[number - 1] if number else 0 : ends[number]]
-
-
-def _raw(token_ids: Iterable[int]) -> bytes:
-    return array("i", token_ids).tobytes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -467,9 +489,11 @@ class AccuracyLog:
 
 
 def _whole(value: object) -> int:
-    """The value as a count or an index. Raises ValueError if it is neither."""
+    """The value as a count or an index. Raises ValueError or OverflowError if it is neither."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError("not a whole number")
+    if value > _MAX_WHOLE:
+        raise OverflowError("int too big to convert")
     return value
 
 
@@ -493,7 +517,8 @@ def parse_accuracy(text: str) -> AccuracyLog:
     return logged_answers(entries)
 
 
-_Whole = Annotated[int, msgspec.Meta(ge=0)]
+_MAX_WHOLE = 2**63 - 1
+_Whole = Annotated[int, msgspec.Meta(ge=0, le=_MAX_WHOLE)]
 
 
 class _Answer(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -512,7 +537,7 @@ class _Answer(msgspec.Struct, forbid_unknown_fields=True, gc=False):
         return 8 + with_first + 2 * (self.token_count is not msgspec.UNSET)
 
 
-_ANSWER = msgspec.json.Decoder(_Answer)
+_ANSWERS = msgspec.json.Decoder(list[_Answer])
 
 
 def _read_accuracy(path: Path) -> AccuracyLog:
@@ -520,19 +545,27 @@ def _read_accuracy(path: Path) -> AccuracyLog:
     of long answers takes hundreds of megabytes. Raises OSError."""
     with open_regular(path, _MAX_LOG_BYTES) as file:
         with contextlib.suppress(ValueError):
-            return logged_answers(map(_answer, _by_line(file)))
+            return logged_answers(chain.from_iterable(map(_answers, _batches(_by_line(file)))))
         # In another format or damaged: parsing the whole text shows what is wrong.
         file.seek(0)
         return parse_accuracy(file.read().decode("utf-8", errors="replace"))
 
 
-def _answer(text: bytes) -> Any:
-    """An entry, in LoadGen's own form or any other. Raises ValueError if it is not JSON."""
+def _answers(texts: Sequence[bytes]) -> Sequence[Any]:
+    """Entries, in LoadGen's own form or any other. Raises ValueError if one is not JSON."""
+    text = b"[" + b",".join(texts) + b"]"
     with contextlib.suppress(*_NOT_AS_WRITTEN):
-        answer = _ANSWER.decode(text)
-        if text.count(b'"') == answer.quotes and b"\\" not in text:
-            return answer
-    return strict_json.loads(text.decode("utf-8", errors="replace"))
+        answers = _ANSWERS.decode(text)
+        if text.count(b'"') == sum(each.quotes for each in answers) and b"\\" not in text:
+            return answers
+    return [strict_json.loads(each.decode("utf-8", errors="replace")) for each in texts]
+
+
+def _batches(items: Iterable[Any]) -> Iterator[list[Any]]:
+    """So many at a time that each step takes most of them at once, and none takes much memory."""
+    rest = iter(items)
+    while batch := list(islice(rest, 1000)):
+        yield batch
 
 
 def _by_line(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -564,23 +597,26 @@ def _by_line(lines: Iterable[bytes]) -> Iterator[bytes]:
 def logged_answers(entries: Iterable[Any]) -> AccuracyLog:
     """The answers of an accuracy log's entries; other content becomes damage."""
     samples, damage = LoggedAnswers(), list[str]()
-    for number, entry in enumerate(entries, 1):
-        try:
-            samples.add(*_parts(entry))
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-            damage.append(f"entry {number}: {type(error).__name__}: {str(error)[:80]}")
+    for batch in _batches(enumerate(entries, 1)):
+        answers: list[_Parts] = []
+        for number, entry in batch:
+            try:
+                answers.append(_parts(entry))
+            except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+                damage.append(f"entry {number}: {type(error).__name__}: {str(error)[:80]}")
+        samples.extend(answers)
     if samples.are_wide:
-        samples = LoggedAnswers(map(_narrowed, samples))
-    return AccuracyLog(samples if samples.size > _SMALL else tuple(samples), tuple(damage))
+        samples = _narrowed(samples)
+    return AccuracyLog(samples, tuple(damage))
 
 
 _SMALL = 2**16
-"""The size of a log whose answers are made at once, since several rules ask for them."""
+"""The most answers and tokens of a log whose answers are kept once they are made."""
 
 
-def _parts(entry: Any) -> tuple[int, bytes, bytes | None, int | None, int | None]:
-    """What `LoggedAnswers.add` takes, of an entry. Raises ValueError, LookupError, TypeError or
-    AttributeError if it is none."""
+def _parts(entry: Any) -> _Parts:
+    """An entry's answer. Raises ValueError, LookupError, TypeError, AttributeError or OverflowError
+    if it is none."""
     if isinstance(entry, _Answer):
         first, count = entry.token_data, entry.token_count
         return (
@@ -600,14 +636,14 @@ def _parts(entry: Any) -> tuple[int, bytes, bytes | None, int | None, int | None
     )
 
 
-def _narrowed(sample: LoggedSample) -> LoggedSample:
-    """The answer with its tokens read as int64."""
-    first = sample.first_token_ids
-    return replace(
-        sample,
-        token_ids=sample.token_ids[::2],
-        first_token_ids=first[::2] if first is not None else None,
-    )
+def _narrowed(wide: LoggedAnswers) -> LoggedAnswers:
+    """The answers with their tokens read as int64."""
+    narrow = LoggedAnswers()
+    for s in wide:
+        ids, first = array("i", s.token_ids[::2]).tobytes(), s.first_token_ids
+        first_ids = None if first is None else array("i", first[::2]).tobytes()
+        narrow.extend([(s.index, ids, first_ids, s.token_count, s.place)])
+    return narrow
 
 
 @dataclass(frozen=True, slots=True)

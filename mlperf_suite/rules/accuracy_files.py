@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import msgspec
+
 from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE, F1, WORD_ACCURACY
 from mlperf_suite.loadgen.logs import LoggedSample, logged_answers
 
@@ -95,8 +97,7 @@ def parse_accuracy_txt(text: str) -> AccuracyTxt:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class CutEntry:
+class CutEntry(msgspec.Struct, frozen=True, gc=False):
     """A complete entry in one of the ends. Answers are hex digits, as LoadGen dumps them.
 
     `place`: the sample's number in the order of issue (seq_id). `first`: the reported first tokens,

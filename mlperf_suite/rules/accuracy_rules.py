@@ -200,15 +200,15 @@ def answers(run: RunFacts) -> Verdict:
     if not samples:
         return not_judged("no answer", why="the log has no answer that can be read")
     benchmark = run.benchmark
-    tokens = (
-        s
-        for s in samples
-        if not (benchmark.answers_as_text and _is_text(s.token_ids, benchmark.letters))
-    )
-    faults: Iterable[str] = (_foreign_token(sample, run.vocabulary) for sample in tokens)
+    faults: Iterable[str] = ()
+    most = run.vocabulary or _MOST_TOKENS
     # Of millions of answers, each takes long.
-    if isinstance(samples, LoggedAnswers) and samples.are_within(run.vocabulary or _MOST_TOKENS):
-        faults = ()
+    if not (isinstance(samples, LoggedAnswers) and samples.are_within(most)):
+        faults = (
+            _foreign_token(s, run.vocabulary)
+            for s in samples
+            if not (benchmark.answers_as_text and _is_text(s.token_ids, benchmark.letters))
+        )
     # An audit of one or two samples issues each many times.
     few = run.detail["qsl_reported_total_count"] in range(1, _MIN_REPEATS)
     fault = next(filter(None, faults), "") or ("" if few else _one_for_all(samples))
@@ -249,6 +249,8 @@ def _one_for_all(samples: Sequence[LoggedSample]) -> str:
         if lead == 0:
             commonest = beginning
         lead += 1 if beginning == commonest else -1
+    if lead == 0:
+        return ""
     most = sum(beginning == commonest for beginning in _beginnings(samples))
     alike = most >= _MIN_REPEATS and 2 * most > len(samples)
     return f"{most:,} of {len(samples):,} answers have the same first {_ALIKE} tokens" * alike

@@ -152,6 +152,7 @@ def rule(*subjects: Subject, **terms: Any) -> Callable[[AnyCheck], AnyCheck]:
             entry = Rule(name=rule_name(check, subject), subject=subject, check=check, **terms)
             _RULES.append(entry)
             _NAMED[entry.name] = entry
+        rules_of.cache_clear()
         return check
 
     return register
@@ -210,9 +211,10 @@ def rules_for(
     ]
 
 
-def rules_of(subject: Subject) -> list[Rule]:
+@cache
+def rules_of(subject: Subject) -> tuple[Rule, ...]:
     """The rules of a subject, in the order in which they are reported."""
-    return [entry for entry in every_rule() if entry.subject == subject]
+    return tuple(entry for entry in every_rule() if entry.subject == subject)
 
 
 def judge(facts: Facts) -> list[Verdict]:

@@ -65,7 +65,10 @@ def in_words(value: object) -> str:
         return "a list" if isinstance(value, list) else "an object"
     if isinstance(value, bool):
         return str(value).lower()
-    text = printable(" ".join(str(value).split()))
+    text = str(value)
+    # Most texts are one printable line already.
+    if "  " in text or text.strip() != text or not text.isprintable():
+        text = printable(" ".join(text.split()))
     return text if len(text) <= _MAX_TEXT_LENGTH else f"{text[: _MAX_TEXT_LENGTH - 1]}…"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from datetime import datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 
 from mlperf_suite.features.log_consistency.agreement import agreement_rule
 from mlperf_suite.loadgen.logs import POWER_FORMAT
@@ -71,9 +71,12 @@ def duration_s(run: RunFacts) -> float:
 
 def _moment(run: RunFacts, key: str, form: str = POWER_FORMAT) -> datetime:
     try:
-        return datetime.strptime(str(run.detail[key]), form)
+        return _parsed(str(run.detail[key]), form)
     except ValueError:
         raise failure(f"{key} {run.detail[key]}", why="no date as LoadGen writes it") from None
+
+
+_parsed = lru_cache(maxsize=8)(datetime.strptime)
 
 
 @_clock_rule(required="the duration between power_begin and power_end")

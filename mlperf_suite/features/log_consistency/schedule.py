@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from mlperf_suite.loadgen.arrivals import BLOCK, NS, WORDS, exponential, generator, uniform
+from mlperf_suite.loadgen.arrivals import NS, WORDS, exponential, generator, uniform
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,7 +83,8 @@ def mt19937_words(seed: int) -> Iterator[int]:
     """The output of std::mt19937(seed), word by word of 32 bits."""
     bits = generator(seed)
     while True:
-        yield from bits.random_raw(BLOCK).tolist()
+        # Most draws of a larger block would be left over by a shuffle of some thousands.
+        yield from bits.random_raw(2**12).tolist()
 
 
 def uniform_below(draw: Iterator[int], count: int) -> int:
@@ -211,7 +212,8 @@ def _at_a_rate(settings: ScheduleSettings) -> Schedule:
     if room > MAX_QUERIES:
         raise TooLongError
     # A power of two, so that runs of similar lengths share their draws.
-    gaps = exponential(settings.seed % WORDS, 1 << int(room).bit_length())[: int(room) + 1]
+    gaps = exponential(settings.seed % WORDS, 1 << int(room).bit_length())
+    gaps = gaps[: int(room if settings.equal else room - settings.loaded) + 1]
     at = np.cumsum((gaps / settings.qps * NS).astype(np.int64))
     # The first query is at 0, and the last is the first one due at or after the end.
     minimum = int(np.searchsorted(at, target_ns)) + 2 if target_ns > 0 else 1
@@ -278,6 +280,8 @@ def first_samples(
     if len(sets) != 1:
         return None
     (loaded,) = sets
+    if issue.scenario == "Offline" and not issue.equal:
+        return tuple(loaded if issue.accuracy else loaded * -(-count // len(loaded)))[:count]
     size, draw = len(loaded), mt19937_words(issue.index_seed)
     draw_below = uniform_below_gcc10 if old else uniform_below
 
@@ -286,6 +290,8 @@ def first_samples(
         return items
 
     each_once = shuffled(list(range(size))) if issue.accuracy else []
+    if issue.accuracy and issue.scenario != "Offline" and not (issue.unique or issue.equal):
+        return tuple(loaded[place] for place in each_once[:count])
     unique = shuffled(list(range(size)))
     queries = issue.least
     if issue.accuracy:
@@ -296,12 +302,12 @@ def first_samples(
     if issue.scenario == "Offline":
         repeated = list[int]()
         while len(repeated) < count and (not issue.accuracy or not repeated):
-            repeated += shuffled(list(loaded)) if issue.equal else loaded
+            repeated += shuffled(list(loaded))
         return tuple(repeated[:count])
     if issue.unique:
         places: Sequence[int] = unique
     elif issue.equal:
         places = equally
     else:
-        places = each_once or [draw_below(draw, size) for _ in range(count)]
+        places = [draw_below(draw, size) for _ in range(count)]
     return tuple(loaded[place] for place in places[:count])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,7 +83,7 @@ class ScenarioFolder(_ResultsFolder):
 
     def beside(self, branch: str) -> Path:
         """The folder of this scenario under layout v5's measurements/ or compliance/."""
-        return self.submission / branch / self.system / self.benchmark / self.scenario
+        return self.submission.joinpath(branch, self.system, self.benchmark, self.scenario)
 
     def audit(self, name: str) -> Path:
         """An audit's folder in either layout; if it does not exist, its place in v6."""
@@ -97,12 +98,14 @@ class ScenarioFolder(_ResultsFolder):
     def measurements_file(self, folder: Path) -> Path | None:
         """The JSON file of the measurements in that folder, or None: measurements.json in the
         scenario's own (v6), else the one that is called after the system (v5)."""
-        own = folder == self.folder
         try:
-            files = sorted(folder.glob(MEASUREMENTS_JSON if own else "*.json"))
+            names = sorted(entry.name for entry in os.scandir(folder))
         except OSError:
             return None
-        return next((path for path in files if own or path.name.startswith(self.system)), None)
+        if folder == self.folder:
+            return folder / MEASUREMENTS_JSON if MEASUREMENTS_JSON in names else None
+        of_system = (n for n in names if n.endswith(".json") and n.startswith(self.system))
+        return next((folder / name for name in of_system), None)
 
     def layouts(self) -> dict[Layout, list[str]]:
         """What this scenario has of each layout."""

@@ -43,10 +43,12 @@ def read_upload(submission: Path) -> UploadFacts:
     """What is to be uploaded of a submitter's folder."""
     refused, keys = [], []
     for path, reason in _files(submission):
+        if not reason and path.name not in ("config.yaml", "config.yml"):
+            continue
         words = printable(str(path.relative_to(submission)))
         if reason:
             refused.append(f"{words} {reason}")
-        elif path.name in ("config.yaml", "config.yml"):
+        else:
             keys += [f"{name} in {words}" for name in keys_in(read_text(path) or "")]
     mapping = submission / MODEL_MAPPING
     is_read = submission.parent.name == "open" and mapping.exists()
