@@ -136,5 +136,5 @@ def test_the_first_lines_of_a_session_say_where_the_server_is() -> None:
 def test_another_url_is_another_place_alone() -> None:
     settings = (resolve(endpoint=[url]).as_json() for url in (URL, "http://b:1"))
     one, other = (identity_of(Config(settings=values)) for values in settings)
-    elsewhere = differences(one, other, ("surroundings",))
+    elsewhere = differences(one, other, ["surroundings"])
     assert elsewhere and elsewhere == differences(one, other)
