@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from evidence.tables import PAGES, write_cells
+from meta_tests.features.endpoints.made_inputs import messages
 from meta_tests.features.endpoints.made_package import (
     C_MAX,
     OFFLINE,
@@ -54,7 +55,6 @@ from meta_tests.features.endpoints.package_breaks import (
     WINDOW,
     PackageBreak,
     events_of,
-    messages,
     token_ids,
     turn,
     with_score,
