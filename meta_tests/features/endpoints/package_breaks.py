@@ -78,7 +78,7 @@ _C_MAX, _PATTERN = "max_supported_concurrency", "runtime_settings.load_pattern"
 TPS = PASSES * 13368 * 130 / 1315.625
 """Tokens/s of the point at concurrency 64, nearly."""
 _KW = "provisioned_power_kw"
-UNCOMPUTED = {"computed": GONE, _KW: GONE}
+UNCOMPUTED: dict[str, Any] = {"computed": GONE, _KW: GONE}
 
 
 def without(*names: str) -> CurveChange:
