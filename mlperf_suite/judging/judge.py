@@ -23,7 +23,7 @@ from operator import ne
 from pathlib import Path
 
 from mlperf_suite.benchmarks.audits import TEST06, Mode
-from mlperf_suite.benchmarks.catalog import BENCHMARKS, find_benchmark
+from mlperf_suite.benchmarks.catalog import BENCHMARKS, find_benchmark, judged_in_trees
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario, Workload
 from mlperf_suite.benchmarks.model_identity import model_facts
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
@@ -403,7 +403,7 @@ def _loose_benchmark(names: tuple[str, ...], detail: DetailLog) -> Benchmark | N
     The first fitting name decides if several benchmarks have that number, or none.
     """
     samples = detail.number("qsl_reported_total_count")
-    by_count = [b for b in BENCHMARKS.values() if samples in {b.samples_of(m) for m in MODES}]
+    by_count = [b for b in judged_in_trees() if samples in {b.samples_of(m) for m in MODES}]
     by_name = [b for name in names if (b := find_benchmark(name))]
     by_both = [b for b in by_name if b in by_count]
     return next(iter(by_both or by_count or by_name), None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mlperf_suite.benchmarks.catalog import BENCHMARKS
+from mlperf_suite.benchmarks.catalog import judged_in_trees
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.rules.facts import Facts, Subject
@@ -53,7 +53,7 @@ def benchmark_known(facts: BenchmarkFacts) -> Verdict:
     return verdict(
         is_known,
         facts.name if is_known else f"{facts.name}, an unknown benchmark",
-        f"one of {', '.join(BENCHMARKS)}",
+        f"one of {', '.join(row.id for row in judged_in_trees())}",
     )
 
 

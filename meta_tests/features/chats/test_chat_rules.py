@@ -1,14 +1,16 @@
 """The rules of messages: an honest run passes each, and each sees its own break alone."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from meta_tests.made_runs import stream_figures
+from meta_tests.made_runs import MadeRun, stream_figures, write_run
 from mlperf_suite.features.chats.chat_prompts import CHATS
 from mlperf_suite.features.chats.chat_rules import ChatFacts
 from mlperf_suite.features.chats.qwen3_6_27b import QWEN3_6_27B
+from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.registry import every_rule
 
@@ -115,3 +117,11 @@ def test_smoke_shortens_counts_and_lengths_and_nothing_else() -> None:
     shortened = ("replay_settings", "whole_sessions", "context_length")
     assert statuses(run) == dict.fromkeys(shortened, "shortened")
     assert statuses(replace(run, answered=10))["every_turn"] == "failed"
+
+
+def test_logs_of_as_many_samples_are_of_no_benchmark_that_loadgen_does_not_run(
+    tmp_path: Path,
+) -> None:
+    run = MadeRun(QWEN3_6_27B, QWEN3_6_27B.scenario("SingleStream"), "performance")
+    write_run(tmp_path / QWEN3_6_27B.id, run)
+    assert [group.name for group in judge_folder(tmp_path)] == [QWEN3_6_27B.id]
