@@ -198,15 +198,8 @@ def test_a_name_is_taken_in_any_case(name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("true", True),
-        ("none", None),
-        ("8", 8),
-        ("0.5", 0.5),
-        ('"8"', "8"),
-        ("[1, 2]", [1, 2]),
-        ("float16", "float16"),
-        ("", ""),
-        ("[" * 5000, "[" * 5000),
+        *(("true", True), ("none", None), ("8", 8), ("0.5", 0.5), ('"8"', "8")),
+        *(("[1, 2]", [1, 2]), ("float16", "float16"), ("", ""), ("[" * 5000, "[" * 5000)),
         ('{method = "ngram"}', {"method": "ngram"}),
         ('{"method": "ngram", "n": [1, null]}', {"method": "ngram", "n": [1, None]}),
     ],

@@ -23,17 +23,11 @@ NEEDLES = [
 QUESTIONS = [
     ("Answer: Paris", "Paris|City of Paris", 100.0),
     ("Answer: par is, I think", "Paris", 100.0),
-    ("Answer: London. Answer: Paris", "Paris", 100.0),
-    ("It is Paris", "Paris", 100.0),
-    ("", "Paris", 100.0),
-    ("ari", "Paris", 100.0),
-    ("Rome", "Paris", 0.0),
-    ("Rome", "Paris|", 100.0),
-    ("Answer:Rome", "Paris", 0.0),
-    ("Paris was it. Answer: Rome", "Paris", 0.0),
-    ("cityof\nparis", "City of Paris", 100.0),
-    ("Yes. No.", "yes.\n\nno.", 100.0),
-    ("Par. is", "Par.\nIs|x", 100.0),
+    *(("Answer: London. Answer: Paris", "Paris", 100.0), ("It is Paris", "Paris", 100.0)),
+    *(("", "Paris", 100.0), ("ari", "Paris", 100.0), ("Rome", "Paris", 0.0)),
+    *(("Rome", "Paris|", 100.0), ("Answer:Rome", "Paris", 0.0)),
+    *(("Paris was it. Answer: Rome", "Paris", 0.0), ("cityof\nparis", "City of Paris", 100.0)),
+    *(("Yes. No.", "yes.\n\nno.", 100.0), ("Par. is", "Par.\nIs|x", 100.0)),
 ]
 SCORER = LongContextScorer()
 

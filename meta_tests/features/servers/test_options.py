@@ -82,14 +82,9 @@ def test_a_key_that_no_header_can_hold_is_refused_and_not_repeated(key: str) -> 
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ("X-Team=blue\r\nX-Other: 1", " X-Team"),
-        ("X-Team=blå", " X-Team"),
-        ("X-Team=", " X-Team"),
-        ("X-Team: blue", ""),
-        ("=blue", ""),
-        ("X-Team\r\n=blue", ""),
-        ("content-length=4", " content-length"),
-        ("CONNECTION=close", " CONNECTION"),
+        *(("X-Team=blue\r\nX-Other: 1", " X-Team"), ("X-Team=blå", " X-Team")),
+        *(("X-Team=", " X-Team"), ("X-Team: blue", ""), ("=blue", ""), ("X-Team\r\n=blue", "")),
+        *(("content-length=4", " content-length"), ("CONNECTION=close", " CONNECTION")),
     ],
 )
 def test_a_header_that_cannot_be_sent_is_refused_without_its_value(text: str, name: str) -> None:
