@@ -31,10 +31,12 @@ from scripts.local_servers import last_words, vllm_server
 
 _CANNOT_START, _USAGE = 3, 4
 """pytest's exit status for an internal error and for a wrong command."""
+_BOTH = "(offline or server) and datacenter"
+"""Without the edge benchmark, whose Offline would otherwise be the latest result."""
 
 
 @contextlib.contextmanager
-def _endpoint(selection: str = "(offline or server) and datacenter") -> Iterator[list[str]]:
+def _endpoint(selection: str = _BOTH) -> Iterator[list[str]]:
     """Run vLLM's server; yields the options that measure it."""
     print("starting vLLM's own server with the embedded model (a minute)", flush=True)
     with vllm_server() as server:
@@ -50,7 +52,7 @@ def _cluster() -> Iterator[list[str]]:
     with local_nodes({"node-a": 1, "node-b": 1}) as nodes:
         print(f"the nodes are ready: --ray {nodes.address}", flush=True)
         os.environ.update(nodes.variables)
-        selected = ["-m", "(offline or server) and datacenter and performance"]
+        selected = ["-m", f"{_BOTH} and performance"]
         yield [*selected, "--ray", nodes.address, "--replicas", "2", "--scaling"]
     print("the Ray nodes have stopped")
 
@@ -67,7 +69,7 @@ def _serve(words: Sequence[str]) -> int:
             options = ["--endpoint", server.url, *(["--model", ours.model] if ours.model else [])]
             print("vLLM's server is ready; Ctrl-C ends it. To measure it, in another terminal:")
             print(
-                f'\n    .venv/bin/pytest -m "offline and datacenter" {shlex.join(options)}\n',
+                f'\n    .venv/bin/pytest -m "{_BOTH}" {shlex.join(options)}\n',
                 flush=True,
             )
             server.launcher.wait()

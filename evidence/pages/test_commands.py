@@ -28,6 +28,7 @@ WITH_A_VALUE = {"-m", "-k", "-n", "-c", "-p", "--dist", "--tune"}
 OF_THE_SYSTEM = {
     *("export", "set", "cd", "mkdir", "cp", "mv", "printf", "tar", "git", "curl", "jq"),
     *("nvidia-smi", "docker", "podman", "buildah", "kubectl", "litellm", "pip", "uvx"),
+    *("vllm", "trtllm-serve", "llama-server"),
     *(".venv/bin/ray", "power_client"),  # of make ray, of mlcommons/power-dev
 }
 """Programs that a page may call and that are not ours to check."""
@@ -140,7 +141,7 @@ def test_any_other_command_is_of_the_suite_or_of_the_system(guide: Path, line: s
         flags = {w.partition("=")[0] for w in words[1:] if w.startswith("--")}
         assert flags <= set(parser._option_string_actions)
     elif words[1:2] == ["-m"]:
-        if words[2] not in ("pip", "submission_checker.main"):
+        if words[2] not in ("pip", "submission_checker.main", "sglang.launch_server"):
             check_module(words[2], words[3:])
     elif Path(words[0]).suffix == ".py" or words[0].startswith("scripts/"):
         assert (ROOT / words[0]).exists(), line

@@ -55,7 +55,8 @@ def test_a_server_alone_says_how_to_measure_it_until_it_is_ended(
     assert demos.main("serve", ["--model", "my model", "--seed", "1"]) == status
     started.assert_called_once_with("my model", ["--seed", "1"], 8000)
     out, err = capsys.readouterr()
-    assert "pytest -m \"offline and datacenter\" --endpoint http://here --model 'my model'\n" in out
+    selection = '-m "(offline or server) and datacenter"'
+    assert f"pytest {selection} --endpoint http://here --model 'my model'\n" in out
     assert err == ("" if status == 0 else "vLLM's server ended: out of memory\n")
 
 
