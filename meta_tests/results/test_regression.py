@@ -289,7 +289,9 @@ def test_a_client_bound_run_is_no_baseline_and_is_not_compared(tmp_path: Path) -
     (limited / "summary.json").write_text(json.dumps(content | {"verdicts": [BOUND]}))
     with pytest.raises(UsageError, match="bound: client-bound: not a result"):
         load_baselines([limited])
-    for then, now, culprit in ((limited, good, str(limited)), (good, limited, "this run")):
+    both = f"{limited}: client-bound: not a result; this run"
+    pairs = ((limited, good, str(limited)), (good, limited, "this run"), (limited, limited, both))
+    for then, now, culprit in pairs:
         judged = load_baseline(then).judge(_read(now), now, 0.05, allow_different=True)
         assert (judged.refused, judged.metrics) == (f"{culprit}: client-bound: not a result", ())
 

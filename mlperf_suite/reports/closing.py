@@ -36,6 +36,7 @@ COLUMNS = 80
 _LINES = 20
 """A screen's lines without the heading, pytest's last lines and the prompt."""
 _MIN_RULE_LINES = 4
+"""What rules that are worse than shortened get, however many lines the figures take."""
 LABEL, _RULE, _FOUND = 10, 32, 20
 """Widths of the labels and of the columns of the rules that did not pass."""
 _HEADS: dict[Status, tuple[str, str, str]] = {
@@ -51,7 +52,8 @@ def closing_lines(summary: Summary, folder: Path) -> list[Line]:
     figures = [*_folded(_answer(summary)), *_folded(_figures(summary))]
     # Not folded: a path is to be copied.
     end = list(_end(summary, folder))
-    room = max(_LINES - len(figures) - len(end), _MIN_RULE_LINES)
+    least = 0 if worst_status(summary.verdicts) == "shortened" else _MIN_RULE_LINES
+    room = max(_LINES - len(figures) - len(end), least)
     return [*figures, *_rules(summary.verdicts, room), *end]
 
 
@@ -74,7 +76,8 @@ def rules_line(mode: str, verdicts: Iterable[Verdict]) -> list[Line]:
 
 def _figures(summary: Summary) -> Iterator[Line]:
     run = summary.run
-    yield Line("measured", summary.measured)
+    unknown = ", the server's hardware is not known" if run.remote else ""
+    yield Line("measured", summary.measured + unknown)
     if summary.meta.node_name:
         yield Line("node", summary.meta.node_name)
     if run.performance:
@@ -212,7 +215,8 @@ def _end(summary: Summary, folder: Path) -> Iterator[Line]:
     yield Line("report", str(folder / "report.html"))
     if not (is_smoke or summary.regressed):
         return
-    own = ["--model FOLDER measures yours"] if meta.model == "embedded" else []
+    is_ours = meta.model == "embedded" and not summary.run.remote
+    own = ["--model FOLDER measures yours"] if is_ours else []
     steps = [step for of in feature_reports(summary) for step in of.next_steps(summary, folder)]
     # What a regression asks for comes before everything else.
     steps = [*steps, *own] if summary.regressed else [*own, *steps]

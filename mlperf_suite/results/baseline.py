@@ -143,9 +143,9 @@ class BaselineRun:
         different += load_differences(self.summary, current)
         different += differences_of_features(self.summary, current)
         refusal = self.refusal(different) if different and not allow_different else None
-        if self.summary.spoiled or current.spoiled:
-            name = self.label if self.summary.spoiled else "this run"
-            refusal = f"{name}: {self.summary.spoiled or current.spoiled}"
+        sides = ((self.label, self.summary), ("this run", current))
+        if reasons := [f"{name}: {side.spoiled}" for name, side in sides if side.spoiled]:
+            refusal = "; ".join(reasons)
         changes: list[ChangeFigures] = []
         if refusal is None:
             paired = _paired_errors(self.folder, folder) if self.folder else {}

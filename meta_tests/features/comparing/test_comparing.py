@@ -342,8 +342,12 @@ def test_a_client_bound_run_has_figures_and_is_compared_with_nothing(
     failure = {"rule": "client_bound", "status": "failed", "found": "x", "required": "y", "why": ""}
     first = make_run(tmp_path / "one")
     second = make_run(tmp_path / "other", 2000.0, remote=remote_run(0.95), verdicts=(failure,))
+    for run, rate in ((first, 0.6), (second, 0.4)):
+        goodput = {"requests": 64, "within": 49, "samples_per_sec": rate}
+        changed(run, performance(target_qps=rate, goodput=goodput))
     _, text, _ = compare(first, second)
     rows = rows_of(text)
+    assert rows["goodput, samples/s"] == ["0.60", "0.40", "", "not compared"]
     assert rows["2"][-1] == "complete, client-bound: not a result"
     assert rows["tokens/s"] == ["1,000.00", "2,000.00", "", "not compared"]
     assert "was not compared with one: this run: client-bound: not a result." in one_line(text)

@@ -182,7 +182,11 @@ def _what_differs(first: BaselineRun, candidate: Candidate, number: int) -> Sect
     if rows:
         blocks.append(Table(columns(["setting", "run 1", f"run {number}"]), rows, style="wide"))
     elif first.config and candidate.run.config:
-        blocks.append(Paragraph("All recorded settings are the same."))
+        is_other = first.kind == candidate.run.kind and load_differences(
+            first.summary, candidate.run.summary
+        )
+        end = "; the load is not:" if is_other else "."
+        blocks.append(Paragraph(f"All recorded settings are the same{end}"))
     else:
         blocks.append(Paragraph("Not known: a run has no config.json.", style="open"))
     if candidate.others:
@@ -300,6 +304,10 @@ def _metric_table(first: BaselineRun, candidate: Candidate, number: int) -> Tabl
         change = regression.of(name)
         last = (change.words, change.outcome) if change else ("", "not compared")
         rows.append((words, *cells, *last))
+    performances = [side.summary.run.performance for side in (first, run)]
+    goodputs = [of.goodput.samples_per_sec for of in performances if of and of.goodput]
+    if len(goodputs) > 1:
+        rows.append(("goodput, samples/s", *map(decimal, goodputs), "", "not compared"))
     numbers = ("run 1", f"run {number}")
     header = (
         *columns(["metric"], numbers),

@@ -13,6 +13,7 @@ from mlperf_suite.reports.sections import (
     Line,
     Paragraph,
     Section,
+    count,
     decimal,
     record_table,
     time_cell,
@@ -172,10 +173,9 @@ def _remote_lines(remote: Mapping[str, RemoteRun]) -> list[str]:
         for endpoint in run.endpoints
         if endpoint.turned_away
     ]
-    if not client.processes:
-        return [*lines, "the server's hardware is not known"]
-    lines.append(
-        f"client processes: {client.processes:,}, the busiest at {client.busy_share * 100:.3g}% of "
-        f"a core; p99 delay: send {time_cell(client.out_ms)}, receive {time_cell(client.back_ms)}"
-    )
-    return [*lines, "the server's hardware is not known"]
+    if client.processes:
+        lines.append(
+            f"{count(client.processes, 'client')}, up to {client.busy_share * 100:.3g}% of a core; "
+            f"p99 delay {time_cell(client.out_ms)} out, {time_cell(client.back_ms)} back"
+        )
+    return lines
