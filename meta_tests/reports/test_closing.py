@@ -7,6 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meta_tests.made_runs import remote_run
 from meta_tests.reports.outputs import page_rows, reports_of, unescaped
 from mlperf_suite.assets import EMBEDDED_MODEL
 from mlperf_suite.plugin.ci_reports import metrics
@@ -73,6 +74,15 @@ def test_it_fits_a_screen_and_names_each_rule_that_did_not_pass(
     assert len(lines) <= 24 + sum(len(name) + 2 for name in names) / COLUMNS * 1.5
     words = {word.strip(",:") for line in lines for word in line.split()}
     assert words.issuperset(names)
+
+
+def test_a_client_bound_servers_result_leaves_a_screen_room_for_its_title() -> None:
+    meta = replace(META, label=f"{CLIENT_BOUND}; {META.label}")
+    remote = replace(remote_run(), endpoints=remote_run().endpoints[:1])
+    run = replace(RUN, remote={"performance": remote})
+    verdicts = tuple(verdict(name, "shortened") for name in NAMES[:9])
+    lines = closing_lines(Summary(meta=meta, run=run, verdicts=verdicts), Path("run"))
+    assert len(lines) <= 20 and not any("measures yours" in line.text for line in lines)
 
 
 def test_the_answer_is_first_and_the_failed_rule_before_the_others() -> None:

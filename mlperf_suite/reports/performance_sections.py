@@ -54,8 +54,8 @@ from mlperf_suite.rules.verdict import time_words, times_in_unit
 _TIMES = (("latency", "latency"), ("TTFT", "ttft"), ("TPOT", "tpot"))
 RATES = (("tokens/s", "tokens_per_sec"), ("samples/s", "samples_per_sec"))
 _BY_ENGINE = (
-    "Those by the suite follow from when the engine made each answer's first token; where all "
-    "requests are issued at once, TTFT is mostly the time in the queue."
+    "Those by the suite follow from when {}; where all requests are issued at once, TTFT is mostly "
+    "the time in the queue."
 )
 _NOT_BY_ENGINE = "Nor are they known to the suite: the engine did not report every first token."
 
@@ -75,7 +75,7 @@ def speed_sections(summary: Summary, plots: Sequence[Plot] = ()) -> list[Section
             [*reported_times(performance), *_suite_times(performance)],
             *early_estimates(performance),
         ),
-        *notes(filter(None, [" ".join(_speed_notes(performance))])),
+        *notes(filter(None, [" ".join(_speed_notes(performance, bool(summary.run.remote)))])),
         *drawings,
         *projections(summary),
     ]
@@ -120,13 +120,16 @@ def _loadgen_line(performance: PerformanceFigures) -> str:
     return f"{''.join(parts)}."
 
 
-def _speed_notes(performance: PerformanceFigures) -> list[str]:
+def _speed_notes(performance: PerformanceFigures, is_remote: bool) -> list[str]:
     times = dict(reported_times(performance))
     absent = [name for name, _ in _TIMES if name not in times]
     lines = []
     if absent and performance.valid is not None:
         lines.append(f"LoadGen reports no {' and '.join(absent)} in this scenario.")
-        lines.append(_BY_ENGINE if performance.suite_times_ms else _NOT_BY_ENGINE)
+        arrived = "the first piece of each answer arrived from the server"
+        moment = arrived if is_remote else "the engine made each answer's first token"
+        by_engine = _BY_ENGINE.format(moment)
+        lines.append(by_engine if performance.suite_times_ms else _NOT_BY_ENGINE)
     if performance.goodput:
         lines.append(f"Goodput: {goodput_words(performance.goodput)}.")
     if performance.invalid_reason:

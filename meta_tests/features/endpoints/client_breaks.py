@@ -312,9 +312,7 @@ _OF_REQUESTS: dict[str, dict[str, FileChange]] = {
     "": {"few prompts sent before": sent_before(1_336)},
 }
 _OF_SUMMARY: dict[str, dict[str, FileChange]] = {
-    "events_agree": {
-        "input_sequence_lengths.max": lambda most: most + 1,
-    },
+    "events_agree": {"input_sequence_lengths.max": lambda most: most + 1},
     "events_agree distributions": {"input_sequence_lengths.avg": times(1.0001)},
 }
 _WINDOW_OF_ITS_OWN = {_WINDOW: times(0.99), "tps": times(1 / 0.99), "qps": times(1 / 0.99)}

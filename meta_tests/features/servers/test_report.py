@@ -14,14 +14,11 @@ from mlperf_suite.reports.writing import index_html, index_markdown
 from mlperf_suite.results.run_folder import read_entries, trends_of, write_json
 from mlperf_suite.results.schema import (
     CLIENT_BOUND,
-    AccuracyFigures,
     Config,
     EngineFacts,
-    Goodput,
     Meta,
     PerformanceFigures,
     Run,
-    ScoreFigures,
     Summary,
 )
 from mlperf_suite.rules.verdict import Verdict
@@ -95,29 +92,6 @@ def test_the_terminal_tells_the_performance_runs_servers_and_client() -> None:
     assert "2 clients, up to 30% of a core; p99 delay 0.20 ms out, 0.30 ms back" in words
     assert "the server's hardware is not known" in words
     assert words.count("http://one:8000 turned requests away 1,200 times: the wait counts in") == 1
-
-
-def test_the_longest_summary_leaves_a_screen_room_for_its_title() -> None:
-    times = {"p50": 9770.0, "p90": 13_850.0, "p99": 15_100.0}
-    figures = PerformanceFigures(True, 89.13, 0.78, 0.78, times, times, times)
-    figures = replace(figures, goodput=Goodput(64, 49, beyond_tpot=15, samples_per_sec=0.6))
-    scores = [ScoreFigures(f"rouge{name}", 41.92, "%", 37.33) for name in (1, 2, "L", "Lsum")]
-    scores += [ScoreFigures("length", 15_117, "characters", 13_820, 16_890)]
-    remote = remote_run()
-    run = Run(
-        accuracy=AccuracyFigures(32, True, tuple(scores)),
-        performance=figures,
-        remote={"performance": replace(remote, endpoints=remote.endpoints[:1])},
-    )
-    label, name = f"{CLIENT_BOUND}; smoke: not an MLPerf result", "vLLM server 0.32.0"
-    meta = replace(META, label=label, profile="smoke", engine=name, samples=32, model="embedded")
-    names = "accuracy_whole_dataset tpot_limit latency_targets target_percentile min_duration"
-    names += " performance_sample_count client_bound test06_settings test06_sample_count"
-    verdicts = tuple(Verdict(rule, "shortened", "a", "b") for rule in names.split())
-    lines = terminal_text(Summary(meta=meta, run=run, verdicts=verdicts)).strip().splitlines()
-    assert len(lines) <= 20 and lines[0].startswith(CLIENT_BOUND)
-    assert [line.split()[0] for line in lines[-3:]] == ["report", "next", "run;"]
-    assert "measures yours" not in "".join(lines)
 
 
 def test_a_client_bound_run_is_marked_everywhere(tmp_path: Path) -> None:

@@ -105,6 +105,8 @@ def test_the_context_is_as_the_list_of_models_states_it(
     with server_of(pages) as (config, _):
         assert check_reachable(config) == context
         assert find_server_facts(config, config.targets[0]).max_model_len == context
+    with server_of({}) as (config, _), pytest.raises(UsageError, match="URL up to /v1, as http:"):
+        check_reachable(config)
 
 
 @pytest.mark.parametrize("owner", ["vllm", "sglang", "me"])

@@ -371,9 +371,10 @@ def _models(config: EndpointConfig, target: Target) -> tuple[list[dict[str, Any]
         # transformers' server fails if there is no hub cache to list.
         return [], response
     if response.status != _OK:
+        url = ": give the URL up to /v1, as http://HOST:8000/v1"
         raise UsageError(
             f"{target.url}: /v1/models answered with status {response.status}: "
-            f"{error_words(response.content)}"
+            f"{error_words(response.content)}{url * (response.status == _NOT_FOUND)}"
         )
     content = response.content
     models = content.get("data") if isinstance(content, dict) else None
