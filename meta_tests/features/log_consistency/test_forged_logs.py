@@ -58,7 +58,7 @@ SAID: dict[str, Forgery] = {
     "loaded_samples 1,000,000,000": both(effective_performance_sample_count=BILLION),
     "loaded_samples 0 sets of samples, not 1": lambda run: run.entries.pop("loaded_qsl_set"),
     "loaded_samples sample 5526 in place 0": both(loaded_qsl_set=lambda samples: samples[::-1]),
-    "scheduled_rate: not judged: found 1 queries": ONE_QUERY,
+    "scheduled_rate: not judged: found 1 query": ONE_QUERY,
     "query_rate: not judged: found 1 query": ONE_QUERY,
     "issued_token_rate: not judged: found 1 query": ONE_QUERY,
     "token_rate: passed: found 3 tokens / 1 answers": ONE_QUERY,
