@@ -121,7 +121,7 @@ def left_to_the_engine(config: dict[str, Any]) -> None:
 
 def asked_for_much(config: dict[str, Any]) -> None:
     engine_args = {"max_num_seqs": 512, "compilation_config": {"mode": 3}}
-    config["settings"] |= {"tensor_parallel_size": 2, "high_accuracy": True, "ray": "auto"}
+    config["settings"] |= {"tensor_parallel_size": 2, "high_accuracy": True}
     config["engine"]["settings"] = {"replicas": 4, "machines": [{"host": "a"}, {"host": "b"}]}
     config["settings"]["engine_args"] = engine_args
     config["dataset"]["name"] = "my news.json"
@@ -139,7 +139,7 @@ def test_the_readme_says_how_the_engine_was_set_and_how_to_run_it_again(
     assert (
         "pytest -m offline --benchmark llama3.1-8b-edge --profile official --round v6.1 "
         "--model meta-llama/Llama-3.1-8B-Instruct --dataset 'my news.json' "
-        "--precision bf16 --tensor-parallel-size 2 --high-accuracy --replicas 4 --ray auto "
+        "--precision bf16 --tensor-parallel-size 2 --high-accuracy --replicas 4 "
         "--engine-arg max_num_seqs=512 --engine-arg 'compilation_config={\"mode\": 3}'\n"
     ) in readme_of(asked_for_much)
     text = readme_of(left_to_the_engine)

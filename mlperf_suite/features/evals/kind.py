@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mlperf_suite.features.evals.eval_key import EVALS, EvalKey
 from mlperf_suite.features.evals.options import shots_by_task, shots_of
 from mlperf_suite.session.run_kind import Maker, RunKind, Selection, Step
+from mlperf_suite.session.timing.forecast import has_results
 
 if TYPE_CHECKING:
     from mlperf_suite.features.evals.eval_results import EvalRecord
@@ -145,7 +146,7 @@ class EvalKind(RunKind[EvalKey]):
 def _last_run(task: str, settings: Settings) -> tuple[int, float] | None:
     """All documents and the documents/s of the last whole run of a task, with the same examples and
     template, on this system; None if none was kept."""
-    if not settings.results_dir.is_dir():
+    if not has_results(settings):
         return None
     from mlperf_suite.features.evals.figures import evals_of
     from mlperf_suite.results.run_folder import read_summary

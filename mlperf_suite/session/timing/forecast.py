@@ -68,7 +68,7 @@ def _rate_is_known(settings: Settings, benchmark: str) -> bool:
     """Whether Server's rate was given, or an Offline run of these settings was kept."""
     if settings.server_target_qps is not None:
         return True
-    if not _has_results(settings):
+    if not has_results(settings):
         return False
     from mlperf_suite.session.timing.earlier_runs import rate_is_kept
 
@@ -145,13 +145,13 @@ def _estimator(settings: Settings, speed: EngineSpeed | None) -> Estimator:
 
 def _earlier_run(settings: Settings) -> EarlierRun | None:
     """The newest kept run of this system."""
-    if not _has_results(settings):
+    if not has_results(settings):
         return None
     from mlperf_suite.session.timing.earlier_runs import earlier_run
 
     return earlier_run(settings)
 
 
-def _has_results(settings: Settings) -> bool:
+def has_results(settings: Settings) -> bool:
     """Whether there can be kept runs; if not, their reader is not imported."""
     return any(settings.results_dir.glob("*/"))
