@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from io import BufferedReader
@@ -545,7 +545,7 @@ def _read_accuracy(path: Path) -> AccuracyLog:
     of long answers takes hundreds of megabytes. Raises OSError."""
     with open_regular(path, _MAX_LOG_BYTES) as file:
         with contextlib.suppress(ValueError):
-            return logged_answers(chain.from_iterable(map(_answers, _batches(_by_line(file)))))
+            return logged_answers(chain.from_iterable(map(_answers, _batches(_by_line(file), len))))
         # In another format or damaged: parsing the whole text shows what is wrong.
         file.seek(0)
         return parse_accuracy(file.read().decode("utf-8", errors="replace"))
@@ -561,11 +561,16 @@ def _answers(texts: Sequence[bytes]) -> Sequence[Any]:
     return [strict_json.loads(each.decode("utf-8", errors="replace")) for each in texts]
 
 
-def _batches(items: Iterable[Any]) -> Iterator[list[Any]]:
-    """So many at a time that each step takes most of them at once, and none takes much memory."""
-    rest = iter(items)
-    while batch := list(islice(rest, 1000)):
-        yield batch
+def _batches(items: Iterable[Any], size: Callable[[Any], int]) -> Iterator[list[Any]]:
+    """A thousand short ones at a time, or 64 KiB of long ones: none takes much memory."""
+    batch, total = list[Any](), 0
+    for item in items:
+        batch.append(item)
+        total += size(item)
+        if len(batch) == 1000 or total > 2**16:
+            yield batch
+            batch, total = [], 0
+    yield batch
 
 
 def _by_line(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -597,13 +602,15 @@ def _by_line(lines: Iterable[bytes]) -> Iterator[bytes]:
 def logged_answers(entries: Iterable[Any]) -> AccuracyLog:
     """The answers of an accuracy log's entries; other content becomes damage."""
     samples, damage = LoggedAnswers(), list[str]()
-    for batch in _batches(enumerate(entries, 1)):
-        answers: list[_Parts] = []
-        for number, entry in batch:
+
+    def parts() -> Iterator[_Parts]:
+        for number, entry in enumerate(entries, 1):
             try:
-                answers.append(_parts(entry))
+                yield _parts(entry)
             except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
                 damage.append(f"entry {number}: {type(error).__name__}: {str(error)[:80]}")
+
+    for answers in _batches(parts(), lambda answer: len(answer[1])):
         samples.extend(answers)
     if samples.are_wide:
         samples = _narrowed(samples)
