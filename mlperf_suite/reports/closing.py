@@ -111,8 +111,6 @@ def _speed(performance: PerformanceFigures, verdicts: Mapping[str, Verdict]) -> 
         rule = f"{name.lower()}_limit"
         limit = verdicts.get(rule) or verdicts.get(f"client_{rule}")
         required = f"; p99 {limit.required}" if limit else ""
-        if limit and limit.status == "shortened":
-            required = required.replace("below", "above")
         yield Line(name, times_words(shown_times) + required, limit.status if limit else "")
     if performance.goodput:
         yield Line("goodput", goodput_words(performance.goodput))
