@@ -13,6 +13,7 @@ from unittest.mock import patch
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS
+from mlperf_suite.engines.hang_detector import terminated_like_interrupted
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.loadgen import runner
@@ -35,9 +36,9 @@ def embedded_inputs() -> Inputs:
 
 @contextlib.contextmanager
 def embedded_engine() -> Iterator[tuple[VllmEngine, Inputs]]:
-    """A loaded engine and its inputs; stopped at the end."""
+    """A loaded engine and its inputs; stopped at the end, also by SIGTERM."""
     inputs = embedded_inputs()
-    with tempfile.TemporaryDirectory() as folder:
+    with terminated_like_interrupted(), tempfile.TemporaryDirectory() as folder:
         engine = load_vllm(inputs, EngineRequest("runs", Path(folder) / "engine.log"))
         assert isinstance(engine, VllmEngine)
         try:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Install what evidence compares with or runs, as far as package indexes have it: coverage and MLflow's client in .venv,
 # the checker of MLPerf Endpoints in .evidence/endpoints-checker, MLflow's server in .evidence/mlflow,
-# LiteLLM's proxy in .evidence/litellm,
+# LiteLLM's proxy in .evidence/litellm, SGLang's server in .evidence/sglang,
 # bfcl-eval in .bfcl and, for root on Debian or Ubuntu, PHP, Ruby, Node.js, TypeScript and Chromium.
 # Tests that lack something name it.
 set -eu
@@ -28,6 +28,18 @@ for program in "endpoints-checker $checker" "mlflow $mlflow" "litellm $litellm";
   .venv/bin/python -m venv "$place"
   "$place/bin/python" $pip "$package" || say "pip could not install $package: its message is above"
 done
+# SGLang's package requires what computes on NVIDIA's GPUs, and PyTorch for them. On a CPU its server needs only these;
+# everything else is the suite's own.
+place=$folder/sglang
+say "sglang in $place"
+.venv/bin/python -m venv "$place"
+packages=$("$place/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' >"$packages/suite.pth"
+cp evidence/servers/sglang_sitecustomize.py "$packages/sitecustomize.py"
+"$place/bin/python" $pip --no-deps sglang==0.5.23 triton==3.9.0 torchvision==0.28.0 torchaudio==2.11.0 \
+  orjson==3.13.0 ipython==9.18.1 traitlets==5.16.1 soundfile==0.14.0 || say "pip could not install sglang: its message is above"
+# The parts of torchaudio that were compiled against PyTorch for GPUs, which it does without.
+rm -f "$packages"/torchaudio/lib/*.so
 missing=()
 for tool in php:php-cli ruby:ruby node:nodejs tsc:node-typescript chromium:chromium; do
   command -v "${tool%%:*}" >/dev/null || missing+=("${tool#*:}")

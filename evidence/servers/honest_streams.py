@@ -18,7 +18,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from evidence.servers.other_servers import LITELLM_KEY, litellm_proxy, llama_cpp_server
+from evidence.servers.other_servers import (
+    LITELLM_KEY,
+    litellm_proxy,
+    llama_cpp_server,
+    sglang_server,
+)
 from evidence.tables import PAGES, write_cells
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import Generation
@@ -26,7 +31,7 @@ from mlperf_suite.benchmarks.prompts import load_tokenizer
 from mlperf_suite.engines.batch import AnswerCollector, requests_of
 from mlperf_suite.engines.protocol import RemoteRun, StreamFigures
 from mlperf_suite.errors import UsageError
-from mlperf_suite.features.servers.config import EndpointConfig, parse_endpoint
+from mlperf_suite.features.servers.config import EndpointConfig, ServerKind, parse_endpoint
 from mlperf_suite.features.servers.engine import EndpointEngine
 from mlperf_suite.rules.limits import held_back
 from scripts.local_servers import LocalServer, vllm_server
@@ -84,7 +89,7 @@ def collecting_proxy(server: LocalServer, size: int) -> Iterator[LocalServer]:
         proxy.shutdown()
 
 
-def measured(server: LocalServer) -> RemoteRun:
+def measured(server: LocalServer, kind: ServerKind | None = None) -> RemoteRun:
     """`ANSWERS` answers of `TOKENS` tokens, `AT_ONCE` at a time."""
     tokenizer = load_tokenizer(str(embedded_model_dir()), None)
     prompts = [tokenizer(f"The number after {n} is")["input_ids"] for n in range(ANSWERS)]
@@ -94,6 +99,7 @@ def measured(server: LocalServer) -> RemoteRun:
         embedded_model_dir(),
         49_152,
         served_model=server.model,
+        kind=kind,
         key=LITELLM_KEY,
         clients=1,
         requests=AT_ONCE,
@@ -111,10 +117,11 @@ def measured(server: LocalServer) -> RemoteRun:
 @dataclass(frozen=True, slots=True)
 class Behind:
     """What is measured in front of a server, if anything is. `name`: of the row. `honest`: what
-    arrives came as it was made."""
+    arrives came as it was made. `kind`: the route that is used; None is the server's own."""
 
     name: str
     honest: bool = True
+    kind: ServerKind | None = None
     around: Callable[[LocalServer], AbstractContextManager[LocalServer]] = contextlib.nullcontext
 
 
@@ -144,6 +151,11 @@ SERVERS: Sequence[tuple[Callable[[], AbstractContextManager[LocalServer]], Seque
     (_vllm("--stream-interval", "5"), (Behind("vLLM `--stream-interval 5`"),)),
     (_vllm("--stream-interval", "10"), (Behind("vLLM `--stream-interval 10`"),)),
     (_vllm("--speculative-config", _NGRAM), (Behind("vLLM, speculative: ngram, 4 tokens"),)),
+    (sglang_server, (Behind("SGLang"), Behind("SGLang, completions", kind="sglang-completions"))),
+    (
+        lambda: sglang_server("--stream-interval", "5"),
+        (Behind("SGLang `--stream-interval 5`"),),
+    ),
     (llama_cpp_server, (Behind("llama.cpp (llama-cpp-python)"),)),
 )
 """Each server is started once, for all that is measured in front of it."""
@@ -164,7 +176,7 @@ def measured_streams(
                 continue
             for behind in stands:
                 with behind.around(server) as outermost:
-                    stream = measured(outermost).stream
+                    stream = measured(outermost, behind.kind).stream
                 assert stream is not None and stream.answers == ANSWERS
                 yield behind, stream
 

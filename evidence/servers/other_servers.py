@@ -1,5 +1,5 @@
-"""llama.cpp's server and `transformers serve` with the embedded model, and what may stand before a
-server: LiteLLM's proxy. Each is a process of its own."""
+"""llama.cpp's, SGLang's and `transformers serve` with the embedded model, and what may stand before
+a server: LiteLLM's proxy. Each is a process of its own."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from scripts.local_servers import LocalServer, model_server
 
 LLAMA_CPP_PYTHON = SUITE_FOLDER / ".venv-llama-cpp" / "bin" / "python"
 """The environment in which `make stacks` installs llama.cpp's server."""
+SGLANG_PYTHON = SUITE_FOLDER / ".evidence" / "sglang" / "bin" / "python"
+"""The environment in which `make evidence` installs SGLang, without what only a GPU needs."""
 LITELLM = SUITE_FOLDER / ".evidence" / "litellm" / "bin" / "litellm"
 """LiteLLM's proxy, as `make evidence` installs it."""
 LITELLM_KEY = "sk-of-this-machine"
@@ -57,6 +59,24 @@ def transformers_server() -> AbstractContextManager[LocalServer]:
     command = [sys.executable, "-m", "transformers.cli.transformers", "serve", name]
     command += ["--device", "cpu", "--dtype", dtype]
     return model_server("transformers serve", command, name, "/health", {"HF_HUB_OFFLINE": "1"})
+
+
+def sglang_server(*arguments: str) -> AbstractContextManager[LocalServer]:
+    """SGLang's server with the embedded model, on the CPU by PyTorch's own attention.
+
+    Without a cache of prompts, as docs/endpoints.md starts it. Raises UsageError if `make evidence`
+    did not install it, EngineError if it does not start.
+    """
+    if not SGLANG_PYTHON.is_file():
+        raise UsageError(f"SGLang is not installed at {SGLANG_PYTHON}: run 'make evidence'")
+    name = str(embedded_model_dir())
+    command = [str(SGLANG_PYTHON), "-m", "sglang.launch_server", "--model-path", name]
+    command += ["--disable-radix-cache", "--enable-metrics"]
+    command += ["--device", "cpu", "--attention-backend", "torch_native"]
+    command += ["--sampling-backend", "pytorch", "--grammar-backend", "none"]
+    # It takes a share of the memory otherwise, and schedules for a GPU that computes meanwhile.
+    command += ["--max-total-tokens", "20000", "--disable-overlap-schedule", *arguments]
+    return model_server("SGLang", command, name, "/health", {"HF_HUB_OFFLINE": "1"})
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Real servers measured as a user measures them: vLLM's own, llama.cpp's, transformers serve."""
+"""Real servers measured as users measure them: vLLM's, SGLang's, llama.cpp's, transformers'."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from evidence.servers.other_servers import LLAMA_CPP_PYTHON, llama_cpp_server, transformers_server
+from evidence.servers.other_servers import (
+    LLAMA_CPP_PYTHON,
+    SGLANG_PYTHON,
+    llama_cpp_server,
+    sglang_server,
+    transformers_server,
+)
 from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import Generation
@@ -132,6 +138,17 @@ def test_vllms_route_for_token_ids_is_found_and_judged_by_every_rule(tmp_path: P
     config = read_config(run.folder)
     assert config is not None
     assert config["engine"]["settings"]["fields"] == "vllm-generate"
+    assert {verdict.status for verdict in run.summary.verdicts} == {"passed", "shortened"}
+
+
+@pytest.mark.skipif(not SGLANG_PYTHON.is_file(), reason="no SGLang: make evidence")
+def test_sglangs_server_is_judged_by_every_rule(tmp_path: Path) -> None:
+    with sglang_server() as server:
+        run = run_scenarios(server, tmp_path, "offline")
+    assert run.exit_code == 0, run.output
+    config = read_config(run.folder)
+    assert config is not None
+    assert config["engine"]["settings"]["fields"] == "sglang"
     assert {verdict.status for verdict in run.summary.verdicts} == {"passed", "shortened"}
 
 
