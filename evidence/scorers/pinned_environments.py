@@ -24,17 +24,18 @@ import shutil
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import version
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from evidence.from_elsewhere import INFERENCE, REAL_NEWS, needs_inference
+from evidence.scorers import whisper_script
+from evidence.scorers.environments import PLACE, Comparison, Environment, Options, fresh_folder
 from evidence.tables import PAGES, write_cells
-from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.assets import embedded_model_dir, nltk_data_dir
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.prompts import load_tokenizer
@@ -43,7 +44,6 @@ from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.scorers.scorer import Answer
 from mlperf_suite.session.scenario_runs import decoded
 
-PLACE = SUITE_FOLDER / ".evidence" / "scorers"
 HEADER = "| benchmark | official script | its packages | answers | figures | differ |"
 _SCORING = ("transformers", "nltk", "evaluate", "absl-py", "rouge-score", "sentencepiece")
 """What the scripts import of what the requirements pin; the rest runs the model."""
@@ -98,27 +98,10 @@ SCRIPTS = (
 )
 
 
-def environment(script: OfficialScript) -> Path:
-    """The Python of an environment with what the script pins; made on the first call.
-
-    torch, which one script imports and none computes with, is the version of the suite's own.
-    """
+def environment(script: OfficialScript) -> Environment:
+    """One with what the script pins, and torch, which one script imports and none computes with."""
     pins = script.packages()
-    folder = PLACE / "-".join(["transformers", pins["transformers"]])
-    python = folder / "bin" / "python"
-    if not (folder / ".made").exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        wanted = [f"{name}=={of}" for name, of in pins.items()]
-        torch = ("--extra-index-url", "https://download.pytorch.org/whl/cpu")
-        install = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "-qq"]
-        subprocess.run([*install, *torch, *wanted, *_MORE, _torch()], check=True)
-        (folder / ".made").touch()
-    return python
-
-
-def _torch() -> str:
-    return f"torch=={version('torch')}"
+    return Environment(f"transformers-{pins['transformers']}", pins, _MORE, links_torch=True)
 
 
 _AS_PICKLE = """
@@ -282,33 +265,10 @@ def own_figures(
     return dict(workload.scorer.score(answers).values)
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Both sides' figures, by name."""
-
-    script: OfficialScript
-    answers: int
-    official: Mapping[str, float]
-    own: Mapping[str, float]
-
-    @property
-    def different(self) -> list[str]:
-        """The figures that differ, with both values."""
-        pairs = ((name, value, self.own.get(name)) for name, value in self.official.items())
-        return [f"{name}: {value} and {own}" for name, value, own in pairs if value != own]
-
-    @property
-    def row(self) -> list[str]:
-        """Its row of the page."""
-        figures = ", ".join(f"{name} {value:.10g}" for name, value in self.official.items())
-        packages = ", ".join(f"{name} {of}" for name, of in self.script.packages().items())
-        cells = [self.script.benchmark, f"`{self.script.path}`", packages, f"{self.answers:,}"]
-        return [*cells, figures, "; ".join(self.different) or "none"]
-
-
-def compared(script: OfficialScript, tokenizer: Path | None, metric: Path | None) -> Comparison:
+def compared(script: OfficialScript, options: Options) -> Comparison:
     """Score one log by both."""
-    python = environment(script)
+    around = environment(script)
+    python, tokenizer = around.python, options.tokenizers.get(script.benchmark)
     pairs = list(samples_of(script))
     samples = [sample for sample, _ in pairs]
     if tokenizer is None:
@@ -318,23 +278,32 @@ def compared(script: OfficialScript, tokenizer: Path | None, metric: Path | None
     tokens = [encoder.encode(text, add_special_tokens=False) for _, text in pairs]
     # As an engine logs them: with the token that ends an answer.
     tokens = [[*of, encoder.eos_token_id] if n % 3 else of for n, of in enumerate(tokens)]
-    folder = PLACE / f"log-of-{script.benchmark}"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder = fresh_folder(f"log-of-{script.benchmark}")
     write_data(script, folder / "data", samples)
     log = [
         {"seq_id": n, "qsl_idx": n, "data": np.array(of, "<i4").tobytes().hex().upper()}
         for n, of in enumerate(tokens)
     ]
     (folder / "mlperf_log_accuracy.json").write_text(json.dumps(log))
-    official = official_figures(script, python, tokenizer, metric, folder)
+    official = official_figures(script, python, tokenizer, options.metric, folder)
     own = own_figures(script, tokenizer, samples, tokens)
-    return Comparison(script, len(samples), official, own)
+    figures = (len(samples), official, own)
+    return Comparison(script.benchmark, script.path, around.packages, *figures)
+
+
+OTHERS: Mapping[str, Callable[[Options], Comparison]] = {
+    "whisper": whisper_script.compared,
+}
+"""The comparisons of scripts that do not score by ROUGE alone, by benchmark."""
 
 
 def _named_folder(text: str) -> tuple[str, Path]:
     name, _, folder = text.partition("=")
-    return name, Path(folder).resolve()
+    return name, _folder(folder)
+
+
+def _folder(text: str) -> Path:
+    return Path(text).resolve()
 
 
 def main() -> int:
@@ -342,18 +311,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("benchmarks", nargs="*", metavar="BENCHMARK")
     parser.add_argument("--tokenizer", type=_named_folder, action="append", default=[])
-    parser.add_argument("--metric", type=Path)
+    parser.add_argument("--metric", type=_folder)
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
     if needs_inference.args[0]:
         parser.error(needs_inference.kwargs["reason"])
     PLACE.mkdir(parents=True, exist_ok=True)
-    tokenizers = dict(arguments.tokenizer)
-    wanted = arguments.benchmarks or [script.benchmark for script in SCRIPTS]
+    options = Options(dict(arguments.tokenizer), arguments.metric)
+    every = {of.benchmark: partial(compared, of) for of in SCRIPTS} | OTHERS
+    if unknown := set(arguments.benchmarks) - every.keys():
+        parser.error(f"no script of {', '.join(sorted(unknown))}: {', '.join(every)}")
     found = []
-    for script in (of for of in SCRIPTS if of.benchmark in wanted):
-        metric = arguments.metric and arguments.metric.resolve()
-        found.append(compared(script, tokenizers.get(script.benchmark), metric))
+    for name in arguments.benchmarks or every:
+        found.append(every[name](options))
         print(" | ".join(found[-1].row), flush=True)
     if arguments.write:
         write_cells(PAGES / "scorers.md", HEADER, (of.row for of in found))
