@@ -26,6 +26,7 @@ _ODD = (
     (" ", "a pause"),
     ("any one can not see the rail road", "anyone cannot see the railroad"),
     ("anyone cannot see the railroad", "any one can not see the rail road"),
+    ("notwithstanding the here in after", "not with standing the hereinafter"),
     ("An Answer With Capitals.", "A Reference With Capitals"),
     ("twenty one hundred and five dollars and fifty cents", "$2105.50"),
     ("Ünïcode 한국어 “quotes” — and 😀 emoji", "unicode quotes and emoji"),
