@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from evidence.from_elsewhere import INFERENCE, REAL_NEWS, needs_inference
-from evidence.scorers import whisper_script
+from evidence.scorers import qwen3_vl_script, whisper_script
 from evidence.scorers.environments import PLACE, Comparison, Environment, Options, fresh_folder
 from evidence.tables import PAGES, write_cells
 from mlperf_suite.assets import embedded_model_dir, nltk_data_dir
@@ -293,6 +293,7 @@ def compared(script: OfficialScript, options: Options) -> Comparison:
 
 OTHERS: Mapping[str, Callable[[Options], Comparison]] = {
     "whisper": whisper_script.compared,
+    "qwen3-vl-235b-a22b": qwen3_vl_script.compared,
 }
 """The comparisons of scripts that do not score by ROUGE alone, by benchmark."""
 
