@@ -32,6 +32,7 @@ class Options:
 
     tokenizers: Mapping[str, Path]
     metric: Path | None = None
+    mxeval: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
