@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -84,12 +85,13 @@ class Environment:
         version = [*ask[:1], "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
         python = f"Python {subprocess.check_output(version, text=True).strip()}"
         pinned = [f"{name} {of}" for name, of in self.pins.items()]
-        free = [f"{name} {has[_as_one(name)]}" for name in (*self.alone, *self.more)]
+        names = map(_as_one, (*self.alone, *self.more))
+        free = [f"{name} {has[name]}" for name in names]
         return ", ".join([python, *pinned]) + (f"; unpinned: {', '.join(free)}" if free else "")
 
 
 def _as_one(name: str) -> str:
-    return name.lower().replace("_", "-").partition("[")[0]
+    return re.split(r"[\[<]", name.lower().replace("_", "-"))[0]
 
 
 def _link_torch(folder: Path) -> None:

@@ -31,10 +31,14 @@ SCRIPT = OfficialScript(
 )
 _TAMPERS = "looks for the word in standard input"
 """A program that writes to every open file: without a sandbox, to those of the script."""
+# More of those that one rule makes right than of those that it makes wrong, lest they cancel.
 _NUMBERS = (
     "The answer is 12.",
     "It is 12.\nQ: and 99?",
     "\nQ: 12",
+    "12\nQ: 3\nQ: 4",
+    "1200.\nQ: 7 more",
+    "1,200.00",
     "1,2.0",
     "$12.00 is the total",
     "The answer is 7. The answer is: 12 apples of 40",
@@ -102,7 +106,7 @@ def texts() -> Iterator[tuple[Sample, str]]:
     for text in ODD_TEXTS:
         yield news[0], text
     for text in _NUMBERS:
-        for reference in ("12", "1,200", "12.0"):
+        for reference in ("12", "1,200", "1200", "12.0"):
             yield Sample("How many?", reference, kind="GSM8K", id="train.1"), text
     for number, (language, text, tests) in enumerate(_programs()):
         name = f"{language}_add" if language == "python" else f"{language}_add_{number}"

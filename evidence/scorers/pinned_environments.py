@@ -23,7 +23,13 @@ from functools import partial
 from pathlib import Path
 
 from evidence.from_elsewhere import needs_inference
-from evidence.scorers import mixtral_script, qwen3_vl_script, rouge_scripts, whisper_script
+from evidence.scorers import (
+    exam_scripts,
+    mixtral_script,
+    qwen3_vl_script,
+    rouge_scripts,
+    whisper_script,
+)
 from evidence.scorers.environments import PLACE, Comparison, Options
 from evidence.tables import PAGES, write_cells
 
@@ -32,6 +38,7 @@ OTHERS: Mapping[str, Callable[[Options], Comparison]] = {
     "mixtral-8x7b": mixtral_script.compared,
     "whisper": whisper_script.compared,
     "qwen3-vl-235b-a22b": qwen3_vl_script.compared,
+    **exam_scripts.COMPARISONS,
 }
 """The comparisons of scripts that do not score by ROUGE alone, by benchmark."""
 

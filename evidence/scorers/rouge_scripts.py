@@ -264,11 +264,13 @@ def write_log(folder: Path, tokenizer: Path, texts: Sequence[str]) -> list[list[
     tokens = [encoder.encode(text, add_special_tokens=False) for text in texts]
     # As an engine logs them: with the token that ends an answer.
     tokens = [[*of, encoder.eos_token_id] if n % 3 else of for n, of in enumerate(tokens)]
-    log = [
+    log = (
         {"seq_id": n, "qsl_idx": n, "data": np.array(of, "<i4").tobytes().hex().upper()}
         for n, of in enumerate(tokens)
-    ]
-    (folder / "mlperf_log_accuracy.json").write_text(json.dumps(log))
+    )
+    # With LoadGen's line ends, by which one of the scripts tells the form of a file.
+    rows = ",\n".join(map(json.dumps, log))
+    (folder / "mlperf_log_accuracy.json").write_text(f"[\n{rows}\n]\n")
     return tokens
 
 
