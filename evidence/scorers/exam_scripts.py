@@ -39,7 +39,8 @@ _HARMONY = ("<|channel|>", "<|message|>", "<|return|>", "<|start|>", "<|end|>")
 _WRITES_EVERYWHERE = ("writes results itself", "fills the output")
 """Programs that, without a sandbox, write to the script's files or fill the memory."""
 _LOADER = """
-import json, os
+import json
+import os
 import datasets
 class Config(datasets.BuilderConfig):
     def __init__(self, version_tag="", **kwargs):

@@ -6,12 +6,13 @@ Runs the accuracy script of a checkout of mlcommons/inference (MLPERF_INFERENCE)
 log, with the packages that the benchmark's own requirements pin, in an environment of its own below
 .evidence/scorers; then the suite's scorer on the same log. Every figure must be the same. The
 answers are pieces of the embedded articles, or of MLPERF_SUITE_REAL_NEWS, and texts chosen to be
-decoded or split differently.
+decoded, split or read differently. deepseek-r1 and gpt-oss-120b need the checkout's submodules.
 
 --tokenizer BENCHMARK=FOLDER: a real model's tokenizer; without it a made one of the same kind.
 --metric FOLDER: metrics/rouge of huggingface/evaluate, where the hub cannot be reached.
 --mxeval FOLDER: a checkout of amazon-science/mxeval, which mixtral-8x7b's script imports.
---write: the table of docs/evidence/scorers.md. Exit status: 1 if a figure differs.
+--write: the rows of these benchmarks in the table of docs/evidence/scorers.md. Exit status: 1 if
+a figure differs.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from evidence.scorers import (
     whisper_script,
 )
 from evidence.scorers.environments import PLACE, Comparison, Options
-from evidence.tables import PAGES, write_cells
+from evidence.tables import PAGES, rewrite_table, table_after
 
 HEADER = "| benchmark | official script | its packages | answers | figures | differ |"
 OTHERS: Mapping[str, Callable[[Options], Comparison]] = {
@@ -75,7 +76,11 @@ def main() -> int:
         found.append(every[name](options))
         print(" | ".join(found[-1].row), flush=True)
     if arguments.write:
-        write_cells(PAGES / "scorers.md", HEADER, (of.row for of in found))
+        page = PAGES / "scorers.md"
+        lines = table_after(page, HEADER)
+        rows = {name: line for line in lines for name in every if line.startswith(f"| {name} |")}
+        rows |= {of.benchmark: f"| {' | '.join(of.row)} |" for of in found}
+        rewrite_table(page, HEADER, [rows[name] for name in every if name in rows])
     return int(any(of.different for of in found))
 
 
