@@ -221,9 +221,9 @@ def _gpt_oss_environment() -> Environment:
 
 def _run_gpt_oss(python: Path, script: Path, folder: Path) -> tuple[dict[str, float], list[bool]]:
     log, found = folder / "mlperf_log_accuracy.json", folder / "found.json"
-    options = (f"--mlperf-log={log}", f"--reference-data={folder / 'data.pkl'}", "--verbose")
+    options = [f"--mlperf-log={log}", f"--reference-data={folder / 'data.pkl'}", "--verbose"]
     tokenizer = folder / "deepseek-ai" / "DeepSeek-R1"
-    options = (*options, f"--tokenizer={tokenizer}", f"--output-file={found}")
+    options += [f"--tokenizer={tokenizer}", f"--output-file={found}"]
     printed = _run(python, script, folder, *options)
     (exact,) = re.findall(r"^'exact_match': (\S+)$", printed, re.M)
     rows = json.loads(found.read_text())["detailed_results"]

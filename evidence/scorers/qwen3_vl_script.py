@@ -36,9 +36,8 @@ for split, rows in json.load(open(sys.argv[1])).items():
 
 def environment() -> Environment:
     """What pyproject.toml asks for, which pins Python alone."""
-    wants = ("datasets", "loguru", "mlcommons-loadgen", "openai", "pydantic", "rapidfuzz")
-    wants = (*wants, "scikit-learn", "tabulate")
-    return Environment("qwen3-vl", {}, wants, wants_python="3.12")
+    wants = "datasets loguru mlcommons-loadgen openai pydantic rapidfuzz scikit-learn tabulate"
+    return Environment("qwen3-vl", {}, wants.split(), wants_python="3.12")
 
 
 def compared(_: Options) -> Comparison:

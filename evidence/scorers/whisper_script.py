@@ -57,8 +57,8 @@ def compared(_: Options) -> Comparison:
         {"seq_id": n, "qsl_idx": n, "data": as_logged(text)} for n, (text, _) in enumerate(pairs)
     ]
     (folder / "mlperf_log_accuracy.json").write_text(json.dumps(log))
-    clip = {"files": [{"fname": "clip.wav", "speed": 1, "duration": 9.0}]}
-    clip |= {"original_duration": 9.0}
+    files = [{"fname": "clip.wav", "speed": 1, "duration": 9.0}]
+    clip: dict[str, object] = {"files": files, "original_duration": 9.0}
     (folder / "manifest.json").write_text(json.dumps([clip | {"transcript": t} for _, t in pairs]))
     command = [str(around.python), str(INFERENCE / _PATH), f"--log_dir={folder}"]
     command += [f"--dataset_dir={folder}", f"--manifest={folder / 'manifest.json'}"]
