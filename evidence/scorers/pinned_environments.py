@@ -6,335 +6,51 @@ Runs the accuracy script of a checkout of mlcommons/inference (MLPERF_INFERENCE)
 log, with the packages that the benchmark's own requirements pin, in an environment of its own below
 .evidence/scorers; then the suite's scorer on the same log. Every figure must be the same. The
 answers are pieces of the embedded articles, or of MLPERF_SUITE_REAL_NEWS, and texts chosen to be
-decoded or split differently.
+decoded, split or read differently. deepseek-r1 and gpt-oss-120b need the checkout's submodules.
 
 --tokenizer BENCHMARK=FOLDER: a real model's tokenizer; without it a made one of the same kind.
 --metric FOLDER: metrics/rouge of huggingface/evaluate, where the hub cannot be reached.
---write: the table of docs/evidence/scorers.md. Exit status: 1 if a figure differs.
+--mxeval FOLDER: a checkout of amazon-science/mxeval, which mixtral-8x7b's script imports.
+--write: the rows of these benchmarks in the table of docs/evidence/scorers.md. Exit status: 1 if
+a figure differs.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
-import json
-import os
-import re
-import shutil
-import subprocess
 import sys
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from importlib.metadata import version
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-import numpy as np
+from evidence.from_elsewhere import needs_inference
+from evidence.scorers import (
+    exam_scripts,
+    mixtral_script,
+    qwen3_vl_script,
+    rouge_scripts,
+    whisper_script,
+)
+from evidence.scorers.environments import PLACE, Comparison, Options
+from evidence.tables import PAGES, rewrite_table, table_after
 
-from evidence.from_elsewhere import INFERENCE, REAL_NEWS, needs_inference
-from evidence.tables import PAGES, write_cells
-from mlperf_suite import SUITE_FOLDER
-from mlperf_suite.assets import embedded_model_dir, nltk_data_dir
-from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.prompts import load_tokenizer
-from mlperf_suite.datasets.news import load_news
-from mlperf_suite.datasets.samples import Sample
-from mlperf_suite.scorers.scorer import Answer
-from mlperf_suite.session.scenario_runs import decoded
-
-PLACE = SUITE_FOLDER / ".evidence" / "scorers"
 HEADER = "| benchmark | official script | its packages | answers | figures | differ |"
-_SCORING = ("transformers", "nltk", "evaluate", "absl-py", "rouge-score", "sentencepiece")
-"""What the scripts import of what the requirements pin; the rest runs the model."""
-_MORE = ("pandas", "datasets", "tqdm", "protobuf")
-"""What the scripts import besides, unpinned; protobuf makes the made tokenizer."""
-_PIN = re.compile(r"([A-Za-z-]+)==([\w.]+)")
-_ODD_TEXTS = (
-    "",
-    " ",
-    "It is n't so , he said . Do n't ! They 're 's here ; I 'm , we 've .",
-    "One sentence.No space. Dr. Smith paid $3.5 million.\n\nA new paragraph",
-    "Ünïcode 한국어 “quotes” — and 😀 emoji. Straße",
-    "word " * 400,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class OfficialScript:
-    """A benchmark's accuracy script, and the file of the checkout with its pins."""
-
-    benchmark: str
-    path: str
-    pins: str
-    model: str
-    """How the script names its tokenizer."""
-
-    def packages(self) -> dict[str, str]:
-        """The pinned versions of what it needs."""
-        pinned = dict(_PIN.findall((INFERENCE / self.pins).read_text()))
-        return {name: pinned[name] for name in _SCORING}
-
-
-SCRIPTS = (
-    OfficialScript(
-        "llama3.1-8b",
-        "language/llama3.1-8b/evaluation.py",
-        "language/llama3.1-8b/requirements.txt",
-        "--model-name",
-    ),
-    OfficialScript(
-        "llama3.1-405b",
-        "language/llama3.1-405b/evaluate-accuracy.py",
-        "language/llama3.1-405b/requirements.txt",
-        "--checkpoint-path",
-    ),
-    OfficialScript(
-        "llama2-70b-99",
-        "language/llama2-70b/evaluate-accuracy.py",
-        "language/llama2-70b/build.sh",
-        "--checkpoint-path",
-    ),
-)
-
-
-def environment(script: OfficialScript) -> Path:
-    """The Python of an environment with what the script pins; made on the first call.
-
-    torch, which one script imports and none computes with, is the version of the suite's own.
-    """
-    pins = script.packages()
-    folder = PLACE / "-".join(["transformers", pins["transformers"]])
-    python = folder / "bin" / "python"
-    if not (folder / ".made").exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        wanted = [f"{name}=={of}" for name, of in pins.items()]
-        torch = ("--extra-index-url", "https://download.pytorch.org/whl/cpu")
-        install = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "-qq"]
-        subprocess.run([*install, *torch, *wanted, *_MORE, _torch()], check=True)
-        (folder / ".made").touch()
-    return python
-
-
-def _torch() -> str:
-    return f"torch=={version('torch')}"
-
-
-_AS_PICKLE = """
-import pathlib, pickle, sys
-from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
-tables, file = map(pathlib.Path, sys.argv[1:])
-rows = lambda name: (tables / name).read_text("utf-8").splitlines()
-parameters = PunktParameters()
-parameters.abbrev_types = set(rows("abbrev_types.txt"))
-parameters.collocations = {tuple(row.split("\\t")) for row in rows("collocations.tab")}
-parameters.sent_starters = set(rows("sent_starters.txt"))
-for row in rows("ortho_context.tab"):
-    word, _, flags = row.rpartition("\\t")
-    parameters.ortho_context[word] = int(flags)
-tokenizer = PunktSentenceTokenizer()
-tokenizer._params = parameters
-file.parent.mkdir(parents=True, exist_ok=True)
-file.write_bytes(pickle.dumps(tokenizer))
-"""
-"""NLTK before 3.8.2 reads a pickle of what punkt_tab has as tables; this makes it of them."""
-
-
-def sentence_splitter(python: Path) -> Path:
-    """A folder for NLTK_DATA with punkt in the form of the environment's NLTK."""
-    folder = PLACE / "nltk_data"
-    file = folder / "tokenizers" / "punkt" / "PY3" / "english.pickle"
-    if not file.exists():
-        tables = nltk_data_dir() / "tokenizers" / "punkt_tab" / "english"
-        subprocess.run([str(python), "-c", _AS_PICKLE, str(tables), str(file)], check=True)
-    return folder
-
-
-_SENTENCE_PIECES = """
-import pathlib, sys
-import sentencepiece
-from transformers import LlamaTokenizer, LlamaTokenizerFast
-text, folder = map(pathlib.Path, sys.argv[1:])
-folder.mkdir(parents=True, exist_ok=True)
-sentencepiece.SentencePieceTrainer.train(
-    input=str(text), model_prefix=str(folder / "tokenizer"), vocab_size=4000, model_type="bpe",
-    byte_fallback=True, character_coverage=0.9995, normalization_rule_name="identity",
-    remove_extra_whitespaces=False, minloglevel=2,
-)
-slow = LlamaTokenizer(str(folder / "tokenizer.model"), clean_up_tokenization_spaces=False)
-LlamaTokenizerFast(
-    vocab_file=str(folder / "tokenizer.model"), clean_up_tokenization_spaces=False, legacy=False
-).save_pretrained(folder)
-slow.save_pretrained(folder)
-"""
-
-
-def made_tokenizer(script: OfficialScript, python: Path, texts: Sequence[str]) -> Path:
-    """A tokenizer of the kind of the benchmark's: Llama 2's on sentence pieces; Llama 3's on bytes,
-    whose configuration asks for spaces to be cleaned up."""
-    folder = PLACE / f"tokenizer-of-{script.benchmark}"
-    if folder.exists():
-        return folder
-    if "llama2" in script.benchmark:
-        corpus = PLACE / "corpus.txt"
-        corpus.write_text("\n".join(texts), encoding="utf-8")
-        command = [str(python), "-c", _SENTENCE_PIECES, str(corpus), str(folder)]
-        subprocess.run(command, check=True)
-        return folder
-    folder.mkdir(parents=True)
-    embedded = embedded_model_dir()
-    shutil.copy(embedded / "tokenizer.json", folder)
-    settings = json.loads((embedded / "tokenizer_config.json").read_text())
-    settings["tokenizer_class"] = "PreTrainedTokenizerFast"
-    settings["clean_up_tokenization_spaces"] = True
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    return folder
-
-
-def samples_of(script: OfficialScript) -> Iterator[tuple[Sample, str]]:
-    """Samples, each with the text of an answer to it."""
-    source = str(REAL_NEWS) if REAL_NEWS.exists() else "embedded"
-    news = [replace(item, kind="rouge") for item in load_news(source).items]
-    for number, item in enumerate(news):
-        yield item, f" {item.input[: 60 + 37 * (number % 20)]}"
-        yield item, news[number - 1].reference
-    for text in _ODD_TEXTS:
-        yield news[0], text
-    if script.benchmark != "llama3.1-405b":
-        return
-    for number, item in enumerate(news):
-        # Needles and questions: right, nearly right, absent.
-        needle = str(uuid.UUID(int=number << 64 | 0xABC))
-        other = str(uuid.UUID(int=number << 70 | 5))
-        words = item.reference.split()
-        yield (
-            replace(item, reference=needle, kind="niah_em"),
-            f"It is {(needle, other)[number % 2]}.",
-        )
-        yield replace(item, reference=needle, kind="niah_em"), item.reference
-        first, last = " ".join(words[:2]), " ".join(words[-2:])
-        said = (words[0], first.upper(), "something else", "")[number % 4]
-        yield replace(item, reference=f"{first}|{last}", kind="qa_em"), f"I think. Answer: {said}"
-
-
-def write_data(script: OfficialScript, file: Path, samples: Sequence[Sample]) -> None:
-    """The data set in the form that the script reads."""
-    if script.benchmark == "llama3.1-8b":
-        rows = [{"input": s.input, "tok_input": [1], "output": s.reference} for s in samples]
-        file.write_text(json.dumps(rows))
-        return
-    references = [sample.reference for sample in samples]
-    columns: dict[str, list[str]] = {"output": references, "gt_output": references}
-    columns["metric"] = [sample.kind for sample in samples]
-    # Read by another pandas: only lists of text.
-    columns = {name: list(map(str, values)) for name, values in columns.items()}
-    file.with_suffix(".json").write_text(json.dumps(columns))
-
-
-def official_figures(
-    script: OfficialScript, python: Path, tokenizer: Path, metric: Path | None, folder: Path
-) -> dict[str, float]:
-    """What the script prints of the log and the data in a folder."""
-    if metric is not None:
-        # `evaluate.load("rouge")` takes this in the working folder before the hub.
-        shutil.copytree(metric, folder / "rouge", dirs_exist_ok=True)
-    data = folder / "data"
-    if (frame := data.with_suffix(".json")).exists():
-        as_frame = "import json, sys, pandas; pandas.DataFrame(json.load(open(sys.argv[1])))"
-        command = [str(python), "-c", f"{as_frame}.to_pickle(sys.argv[2])", str(frame), str(data)]
-        subprocess.run(command, check=True)
-    command = [
-        str(python),
-        str(INFERENCE / script.path),
-        f"--mlperf-accuracy-file={folder / 'mlperf_log_accuracy.json'}",
-        f"--dataset-file={data}",
-        f"{script.model}={tokenizer}",
-        "--dtype=int32",
-    ]
-    surroundings = os.environ | {"NLTK_DATA": str(sentence_splitter(python)), "PYTHONPATH": ""}
-    if metric is not None:
-        surroundings |= {"HF_HUB_OFFLINE": "1", "HF_EVALUATE_OFFLINE": "1"}
-    done = subprocess.run(
-        command, cwd=folder, env=surroundings, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise SystemExit(f"{script.path}: {done.stderr.strip()[-1500:]}")
-    return figures_in(done.stdout)
-
-
-def figures_in(output: str) -> dict[str, float]:
-    """The figures of the dictionary that a script prints last, also of NumPy's types."""
-    printed = output[output.rindex("{") : output.rindex("}") + 1]
-    plain = re.sub(r"np\.\w+\(([^()]*)\)", r"\1", printed)
-    return {name: float(value) for name, value in ast.literal_eval(plain).items()}
-
-
-def own_figures(
-    script: OfficialScript, tokenizer: Path, samples: Sequence[Sample], tokens: Sequence[list[int]]
-) -> dict[str, float]:
-    """The suite's figures of the same answers, as a run scores them."""
-    workload = BENCHMARKS[script.benchmark].workload
-    assert workload is not None
-    cleans = workload.cleans_up_spaces
-    texts = decoded(load_tokenizer(str(tokenizer)), tokens, cleans_up_spaces=cleans)
-    answers = [Answer(*row) for row in zip(samples, tokens, texts, strict=True)]
-    return dict(workload.scorer.score(answers).values)
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Both sides' figures, by name."""
-
-    script: OfficialScript
-    answers: int
-    official: Mapping[str, float]
-    own: Mapping[str, float]
-
-    @property
-    def different(self) -> list[str]:
-        """The figures that differ, with both values."""
-        pairs = ((name, value, self.own.get(name)) for name, value in self.official.items())
-        return [f"{name}: {value} and {own}" for name, value, own in pairs if value != own]
-
-    @property
-    def row(self) -> list[str]:
-        """Its row of the page."""
-        figures = ", ".join(f"{name} {value:.10g}" for name, value in self.official.items())
-        packages = ", ".join(f"{name} {of}" for name, of in self.script.packages().items())
-        cells = [self.script.benchmark, f"`{self.script.path}`", packages, f"{self.answers:,}"]
-        return [*cells, figures, "; ".join(self.different) or "none"]
-
-
-def compared(script: OfficialScript, tokenizer: Path | None, metric: Path | None) -> Comparison:
-    """Score one log by both."""
-    python = environment(script)
-    pairs = list(samples_of(script))
-    samples = [sample for sample, _ in pairs]
-    if tokenizer is None:
-        texts = [text for sample, text in pairs for text in (sample.input, text)]
-        tokenizer = made_tokenizer(script, python, texts)
-    encoder: Any = load_tokenizer(str(tokenizer))
-    tokens = [encoder.encode(text, add_special_tokens=False) for _, text in pairs]
-    # As an engine logs them: with the token that ends an answer.
-    tokens = [[*of, encoder.eos_token_id] if n % 3 else of for n, of in enumerate(tokens)]
-    folder = PLACE / f"log-of-{script.benchmark}"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    write_data(script, folder / "data", samples)
-    log = [
-        {"seq_id": n, "qsl_idx": n, "data": np.array(of, "<i4").tobytes().hex().upper()}
-        for n, of in enumerate(tokens)
-    ]
-    (folder / "mlperf_log_accuracy.json").write_text(json.dumps(log))
-    official = official_figures(script, python, tokenizer, metric, folder)
-    own = own_figures(script, tokenizer, samples, tokens)
-    return Comparison(script, len(samples), official, own)
+OTHERS: Mapping[str, Callable[[Options], Comparison]] = {
+    "mixtral-8x7b": mixtral_script.compared,
+    "whisper": whisper_script.compared,
+    "qwen3-vl-235b-a22b": qwen3_vl_script.compared,
+    **exam_scripts.COMPARISONS,
+}
+"""The comparisons of scripts that do not score by ROUGE alone, by benchmark."""
 
 
 def _named_folder(text: str) -> tuple[str, Path]:
     name, _, folder = text.partition("=")
-    return name, Path(folder).resolve()
+    return name, _folder(folder)
+
+
+def _folder(text: str) -> Path:
+    return Path(text).resolve()
 
 
 def main() -> int:
@@ -342,21 +58,29 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("benchmarks", nargs="*", metavar="BENCHMARK")
     parser.add_argument("--tokenizer", type=_named_folder, action="append", default=[])
-    parser.add_argument("--metric", type=Path)
+    parser.add_argument("--metric", type=_folder)
+    parser.add_argument("--mxeval", type=_folder)
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
     if needs_inference.args[0]:
         parser.error(needs_inference.kwargs["reason"])
     PLACE.mkdir(parents=True, exist_ok=True)
-    tokenizers = dict(arguments.tokenizer)
-    wanted = arguments.benchmarks or [script.benchmark for script in SCRIPTS]
+    options = Options(dict(arguments.tokenizer), arguments.metric, arguments.mxeval)
+    every = {
+        of.benchmark: partial(rouge_scripts.compared, of) for of in rouge_scripts.SCRIPTS
+    } | OTHERS
+    if unknown := set(arguments.benchmarks) - every.keys():
+        parser.error(f"no script of {', '.join(sorted(unknown))}: {', '.join(every)}")
     found = []
-    for script in (of for of in SCRIPTS if of.benchmark in wanted):
-        metric = arguments.metric and arguments.metric.resolve()
-        found.append(compared(script, tokenizers.get(script.benchmark), metric))
+    for name in arguments.benchmarks or every:
+        found.append(every[name](options))
         print(" | ".join(found[-1].row), flush=True)
     if arguments.write:
-        write_cells(PAGES / "scorers.md", HEADER, (of.row for of in found))
+        page = PAGES / "scorers.md"
+        lines = table_after(page, HEADER)
+        rows = {name: line for line in lines for name in every if line.startswith(f"| {name} |")}
+        rows |= {of.benchmark: f"| {' | '.join(of.row)} |" for of in found}
+        rewrite_table(page, HEADER, [rows[name] for name in every if name in rows])
     return int(any(of.different for of in found))
 
 
