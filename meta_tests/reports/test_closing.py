@@ -141,10 +141,12 @@ def test_the_worst_stands_first_in_the_same_words_everywhere() -> None:
     changes = (
         ChangeFigures("a", "TTFT p99", outcome="unchanged", words="+0.1% (-1.0% to +1.2%)"),
         ChangeFigures("b", "tokens/s", outcome="regressed", words="-35.2% (-37.0% to -33.1%)"),
-        ChangeFigures("c", "QPS", words="+3.0% (too noisy to say)"),
+        ChangeFigures("qps", "samples/s", words="+3.0% (too noisy to say)"),
     )
     regression = RegressionFigures("last-good", metrics=changes)
     regressed = "regressed: tokens/s -35.2% (-37.0% to -33.1%)"
+    again = "rerun on a quiet machine, or measure the baseline again"
+    unknown = f"the gate cannot tell: samples/s (next: {again})"
     meta = replace(META, reason="peak search: interrupted", label=f"{CLIENT_BOUND}; {META.label}")
     names = ("client_bound", "ttft_limit", "tpot_limit", "min_duration", "seeds")
     failed = f"5 rules failed: {', '.join(names[:3])} and 2 more"
@@ -153,14 +155,10 @@ def test_the_worst_stands_first_in_the_same_words_everywhere() -> None:
         ([verdict("client_bound", "shortened")], regressed),
     ):
         summary = Summary(meta=meta, verdicts=tuple(verdicts), regression=regression)
-        order = [regressed, "not made to its end: peak search: interrupted"]
+        order = [regressed, "not made to its end: peak search: interrupted", unknown]
         order = order if worst == regressed else [failed, *order]
-        *texts, rules = [line.text for line in closing_lines(summary, Path("run"))][
-            : len(order) + 1
-        ]
         said = " ".join(line.text for line in closing_lines(summary, Path("run")))
-        assert "More repeats (--repeat 5 or more)" in said
-        assert texts == order and rules.startswith(f"{CLIENT_BOUND}; SMOKE RUN, not an MLPerf ")
+        assert said.startswith(f"{' '.join(order)} {CLIENT_BOUND}; SMOKE RUN, not an MLPerf ")
         assert headline(summary).startswith("; ".join(order))
         text, page = reports_of(summary)
         answer = unescaped(text).partition("## Is it valid?\n\n")[2].partition("\n")[0]

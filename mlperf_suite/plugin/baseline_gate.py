@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.errors import UsageError
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.rules.verdict import Status, Verdict
@@ -16,12 +17,13 @@ from mlperf_suite.session.run_kind import kind_of
 
 if TYPE_CHECKING:
     from mlperf_suite.results.baseline import BaselineRun
-    from mlperf_suite.results.schema import RegressionFigures
+    from mlperf_suite.results.schema import Summary
     from mlperf_suite.session.executor import Session
 
 Baselines = Mapping[tuple[str, str], "BaselineRun"]
 BASELINES = pytest.StashKey[Baselines]()
-_STATUS: dict[str, Status] = {"regressed": "failed", "cannot tell": "not judged"}
+CANNOT_TELL = "cannot tell"
+"""The gate's one word where the noise hides whether a metric lost."""
 
 
 def baselines_of(config: pytest.Config) -> Baselines:
@@ -47,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def check_baselines(suite: Session, plan: Plan, baselines: Baselines) -> None:
     """Raise UsageError for a baseline whose run is not planned or differs in its conditions."""
     from mlperf_suite.hardware import describe_system
-    from mlperf_suite.results.schema import Meta, Summary
+    from mlperf_suite.results.schema import Config, Meta, Summary
 
     compared = {key.benchmark_and_scenario: key for key in plan.keys if kind_of(key).is_compared}
     settings = suite.settings
@@ -55,7 +57,10 @@ def check_baselines(suite: Session, plan: Plan, baselines: Baselines) -> None:
         if kind not in compared:
             name = " ".join(kind).strip()
             raise UsageError(f"--baseline {baseline.label}: a run of {name}, which is not selected")
+        of_baseline = baseline.summary.meta
         meta = Meta(
+            benchmark=of_baseline.benchmark,
+            scenario=of_baseline.scenario,
             model=settings.model,
             profile=settings.profile,
             round=settings.round.name,
@@ -63,15 +68,30 @@ def check_baselines(suite: Session, plan: Plan, baselines: Baselines) -> None:
             **kind_of(compared[kind]).meta(compared[kind], suite),
         )
         if not settings.baseline_allow_different:
+            own = {"settings": settings.as_json()}
+            if kind[0] in BENCHMARKS:
+                own = suite.recorder.config_json(BENCHMARKS[kind[0]])
             about = Summary(meta=meta, system=describe_system())
-            baseline.check(about, settings.server_target_qps)
+            baseline.check(about, settings.server_target_qps, Config.read(own))
 
 
-def regression_verdict(regression: RegressionFigures | None, metric: str) -> Verdict:
-    """A metric's change since the baseline, as a rule's verdict."""
-    from mlperf_suite.results.regression import METRICS
+def baseline_notes(config: pytest.Config) -> list[str]:
+    """What the gate could not see with the session's baselines, before anything is measured."""
+    settings, notes = settings_of(config), []
+    for baseline in baselines_of(config).values():
+        from mlperf_suite.results.regression import hidden_losses
 
-    rule = f"regression_{metric}"
+        if words := hidden_losses(baseline.summary, settings.max_regression, settings.repeat):
+            notes.append(f"--baseline {baseline.label}: {words}")
+    return notes
+
+
+def regression_verdict(summary: Summary, metric: str, *, fails_unknown: bool) -> Verdict:
+    """A metric's change since the baseline, as a rule's verdict. `fails_unknown`: whether it fails
+    where the gate cannot tell."""
+    from mlperf_suite.results.regression import next_step
+
+    rule, regression = f"regression_{metric}", summary.regression
     if regression is None:
         return Verdict(rule, "not judged", "no figure", "a run to compare")
     share = regression.max_regression or 0.0
@@ -81,13 +101,9 @@ def regression_verdict(regression: RegressionFigures | None, metric: str) -> Ver
     change = regression.of(metric)
     if change is None or change.baseline is None or change.current is None:
         return Verdict(rule, "not judged", "no figure", limit)
-    # Of all metrics, only performance runs are repeated.
-    is_repeated = any(m.name == metric and m.of_run for m in METRICS)
-    advice = ": --repeat 5 measures it better" if is_repeated else ""
-    return Verdict(
-        rule,
-        _STATUS.get(change.outcome, "passed"),
-        change.line,
-        limit,
-        f"noise from {change.noise_from}{advice if change.outcome == 'cannot tell' else ''}",
-    )
+    is_unknown = change.outcome == CANNOT_TELL
+    status: Status = "failed" if change.outcome == "regressed" else "passed"
+    if is_unknown:
+        status = "failed" if fails_unknown else "not judged"
+    step = f"; next: {next_step(summary, [change])}" if is_unknown else ""
+    return Verdict(rule, status, change.line, limit, f"noise from {change.noise_from}{step}")

@@ -34,6 +34,7 @@ from mlperf_suite.reports.sections import (
     time_cell,
 )
 from mlperf_suite.results.bottlenecks import Bottleneck, bottlenecks, percent
+from mlperf_suite.results.regression import DEFAULT_MAX_REGRESSION, hidden_losses
 from mlperf_suite.results.schema import (
     ChangeFigures,
     Config,
@@ -70,7 +71,7 @@ def speed_sections(summary: Summary, plots: Sequence[Plot] = ()) -> list[Section
         return [Section("How fast?", [*tiles, *notes(["No performance result."]), *drawings])]
     blocks: list[Block] = [
         Tiles([*first, *_headline(summary, performance), *_gate(summary.run)]),
-        *paragraphs(filter(None, [repeats_words(performance), _loadgen_line(performance)])),
+        *paragraphs(filter(None, [repeats_words(summary), _loadgen_line(performance)])),
         *times_table(
             [*reported_times(performance), *_suite_times(performance)],
             *early_estimates(performance),
@@ -93,6 +94,8 @@ def _headline(summary: Summary, performance: PerformanceFigures) -> list[Row]:
     rates = [(rate, performance.mean(name)) for rate, name in RATES]
     names = ("TTFT", "TPOT") if times.keys() & {"TTFT", "TPOT"} else ("latency",)
     shown_times += [(f"{name} p99", times.get(name, {}).get("p99")) for name in names]
+    own = performance.suite_times_ms
+    shown_times += [(f"{n} p99 by the suite", own.get(k, {}).get("p99")) for n, k in _TIMES]
     tiles = [(name, decimal(value)) for name, value in rates if value is not None]
     if performance.goodput and performance.goodput.samples_per_sec is not None:
         tiles.append(("goodput, samples/s", decimal(performance.goodput.samples_per_sec)))
@@ -146,15 +149,20 @@ def _speed_notes(performance: PerformanceFigures, is_remote: bool) -> list[str]:
     return lines
 
 
-def repeats_words(performance: PerformanceFigures) -> str:
-    """What a rate of several runs is the mean of; empty for a single run."""
-    values = performance.each("tokens_per_sec")
+def repeats_words(summary: Summary) -> str:
+    """What a rate of several runs is the mean of, and what they cannot show as a baseline; empty
+    for a single run."""
+    performance = summary.run.performance
+    values = performance.each("tokens_per_sec") if performance else []
     if len(values) < 2:
         return ""
+    limit = summary.regression.max_regression if summary.regression else None
+    hidden = hidden_losses(summary, DEFAULT_MAX_REGRESSION if limit is None else limit)
     rates = ", ".join(map(decimal, values))
     spread = stdev(values) / fmean(values)
     words = f"Mean of {len(values)} runs, standard deviation {spread:.1%}: {rates} tokens/s"
-    return f"{words}; times are the first run's."
+    as_baseline = f" As a baseline: {hidden}." if hidden else ""
+    return f"{words}; times and plots are the first run's.{as_baseline}"
 
 
 def goodput_words(goodput: Goodput) -> str:
@@ -360,7 +368,7 @@ def named_values(label: str, unit: str, values: Sequence[float | None]) -> tuple
     values."""
     if unit == "ms":
         return label, list(map(time_cell, values))
-    name = label if unit in (label, "") or label == "QPS" else f"{label}, {unit}"
+    name = label if unit in (label, "") else f"{label}, {unit}"
     return name, list(map(decimal, values))
 
 

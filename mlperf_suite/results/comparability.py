@@ -198,11 +198,13 @@ def differences(
     aspects: Collection[Aspect] = EVERY_ASPECT,
     *,
     known_to_both: bool = False,
+    planned: bool = False,
 ) -> list[Difference]:
     """The facts of these aspects in which two runs differ; empty if they can be compared.
 
     A setting is no difference if both runs report that they made the same of it. `known_to_both`:
     ignore facts that only one of the two has, because the other is not made yet or is older.
+    `planned`: the second is not made yet, and may still make of a setting what the first did.
     """
     facts = []
     for name in dict.fromkeys((*first.facts, *second.facts)):
@@ -213,7 +215,9 @@ def differences(
         if None in pair and (known_to_both or fact.if_known):
             continue
         before, after = (side.value if side else None for side in pair)
-        if before != after and not _resolved_alike(fact, first, second):
+        if before == after or _resolved_alike(fact, first, second):
+            continue
+        if not (planned and _may_resolve_alike(name, fact, before, after, first.reports)):
             facts.append(Difference(name, value_text(before), value_text(after)))
     return facts
 
@@ -224,6 +228,20 @@ def _resolved_alike(fact: Fact, first: Identity, second: Identity) -> bool:
     if name is None or name not in first.reports or name not in second.reports:
         return False
     return first.reports[name] == second.reports[name]
+
+
+def _may_resolve_alike(
+    name: str, fact: Fact, before: object, after: object, reports: Mapping[str, object]
+) -> bool:
+    """Whether a planned run may make of a setting what an earlier run `reports`: what auto becomes
+    is not known before the engine is loaded, nor what a value does that the report has no word
+    for."""
+    if fact.reported_as is None or fact.reported_as not in reports:
+        return False
+    if after in (None, "auto", reports[fact.reported_as]):
+        return True
+    has_own_words = name.removeprefix("setting ") != fact.reported_as
+    return has_own_words and before in (None, "auto")
 
 
 def value_text(value: object) -> str:

@@ -50,7 +50,8 @@ FALSE_ALARMS = 0.0115
 """How often a comparison in which nothing changed may be called regressed. In simulation
 (perf/regression_gate.py) four of them then stay below 5% together, with two repeats too, where the
 two estimates of the noise have a chance each."""
-_SUFFICIENT_REPEATS = 8
+_ENOUGH_RUNS = 5
+_SUFFICIENT_REPEATS = 2 * (_ENOUGH_RUNS - 1)
 """Degrees of freedom from which the repeats count alone: those of five repeats on each side."""
 _MIN_BLOCKS_TO_DROP = 10
 """The number of blocks from which the one that differs most is left out."""
@@ -107,7 +108,7 @@ def _time(name: str, percentile: str) -> Metric:
 
 METRICS: tuple[Metric, ...] = (
     _rate("tokens_per_sec", "tokens/s", "tokens/s"),
-    _rate("qps", "QPS", "queries/s"),
+    _rate("qps", "samples/s", "samples/s"),
     # At Server's fixed rate tokens/s cannot fall, and the 99th percentile is what noise moves
     # most: a decode step that takes twice as long shows in the median.
     *(_time(name, percentile) for name in ("ttft", "tpot") for percentile in ("p50", "p99")),
@@ -489,6 +490,51 @@ def feature_gates() -> tuple[FeatureGate, ...]:
 def has_figures(summary: Summary) -> bool:
     """Whether a summary has figures to compare."""
     return bool(modes_of(summary)) or any(gate.compares(summary) for gate in feature_gates())
+
+
+def cannot_tell(summary: Summary) -> str:
+    """The metrics of which the gate cannot tell, and what may let it tell; empty without one."""
+    regression = summary.regression
+    changes = [c for c in regression.metrics if c.outcome == "cannot tell"] if regression else []
+    labels = ", ".join(change.label for change in changes)
+    return f"{labels} (next: {next_step(summary, changes)})" if changes else ""
+
+
+def next_step(summary: Summary, changes: Iterable[ChangeFigures]) -> str:
+    """What may let the gate tell of changes: less noise in times and rates, more answers scored."""
+    run = summary.run.performance
+    timed = {m.name for m in METRICS} | {name for gate in feature_gates() for name in gate.of_speed}
+    is_timed = {change.metric in timed for change in changes}
+    again = "rerun on a quiet machine, or measure the baseline again"
+    if run and len(run.repeats) + 1 < _ENOUGH_RUNS:
+        again = f"make both runs with --repeat {_ENOUGH_RUNS} on a quiet machine"
+    return "; ".join([*[again] * (True in is_timed), *["score more samples"] * (False in is_timed)])
+
+
+def hidden_losses(baseline: Summary, max_regression: float, repeat: int | None = None) -> str:
+    """The losses beyond the allowed that the gate could not see with a baseline whose repeats vary
+    so much, in words; empty if it could, or if the runs were not repeated.
+
+    They are the intervals of a comparison with a run of `repeat` repeats (by default as many as the
+    baseline's) that vary as the baseline's do.
+    """
+    run = baseline.run.performance
+    if run is None or not run.repeats:
+        return ""
+    each = (run, *run.repeats)
+    figures = [each[n % len(each)] for n in range(repeat or len(each))]
+    twin = replace(run, repeats=tuple(figures[1:]))
+    now = replace(baseline, run=replace(baseline.run, performance=twin))
+    of_group = {metric.name: metric.group for metric in METRICS}
+    losses: dict[str, str] = {}
+    for change in compare_summaries(baseline, now, max_regression):
+        if change.metric not in of_group or change.low is None or change.high is None:
+            continue
+        loss = 1 - math.sqrt((1 + change.low) / (1 + change.high))
+        if loss > max_regression:
+            losses.setdefault(of_group[change.metric], f"{loss:.1%} of {change.label}")
+    words = f"losses below {', '.join(losses.values())} cannot be seen with this baseline"
+    return f"{words}: measure it again on a quiet machine" if losses else ""
 
 
 def underpowered_metrics(changes: Sequence[ChangeFigures], at_a_rate: bool) -> list[str]:

@@ -37,10 +37,11 @@ PROFILED = "profiled: not a result"
 STAND_IN_LABEL = "made with a stand-in engine: not a measurement of any system"
 """The mark on every output of a run with a stand-in engine."""
 TOO_NOISY = "too noisy to say"
-"""Of a change whose noise alone could hide that half of a figure is lost."""
+"""In place of the interval of a change whose noise alone could hide that half of a figure is lost;
+the gate's verdict on it is "cannot tell"."""
 _LESS_NOISE = (
-    f"{TOO_NOISY.capitalize()}: the noise could hide that half is lost. More repeats "
-    "(--repeat 5 or more), a longer run and a machine that does nothing else help."
+    f"{TOO_NOISY.capitalize()}: an interval in which half could be lost. More repeats "
+    "(--repeat 5 or more), a longer run and a machine that does nothing else make it narrower."
 )
 CONFIDENCE = 0.95
 """The confidence of a scaling efficiency's interval."""
