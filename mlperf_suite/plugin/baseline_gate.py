@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mlperf_suite.results.baseline import BaselineRun
     from mlperf_suite.results.schema import Summary
     from mlperf_suite.session.executor import Session
+    from mlperf_suite.settings import Settings
 
 Baselines = Mapping[tuple[str, str], "BaselineRun"]
 BASELINES = pytest.StashKey[Baselines]()
@@ -57,10 +58,9 @@ def check_baselines(suite: Session, plan: Plan, baselines: Baselines) -> None:
         if kind not in compared:
             name = " ".join(kind).strip()
             raise UsageError(f"--baseline {baseline.label}: a run of {name}, which is not selected")
-        of_baseline = baseline.summary.meta
         meta = Meta(
-            benchmark=of_baseline.benchmark,
-            scenario=of_baseline.scenario,
+            benchmark=baseline.summary.meta.benchmark,
+            scenario=baseline.summary.meta.scenario,
             model=settings.model,
             profile=settings.profile,
             round=settings.round.name,
@@ -68,27 +68,15 @@ def check_baselines(suite: Session, plan: Plan, baselines: Baselines) -> None:
             **kind_of(compared[kind]).meta(compared[kind], suite),
         )
         if not settings.baseline_allow_different:
-            own = {"settings": settings.as_json()}
-            if kind[0] in BENCHMARKS:
-                own = suite.recorder.config_json(BENCHMARKS[kind[0]])
+            benchmark = BENCHMARKS.get(kind[0])
+            own = suite.recorder.config_json(benchmark) if benchmark else {}
+            config = Config.read(own or {"settings": settings.as_json()})
             about = Summary(meta=meta, system=describe_system())
-            baseline.check(about, settings.server_target_qps, Config.read(own))
+            baseline.check(about, settings.server_target_qps, config)
 
 
-def baseline_notes(config: pytest.Config) -> list[str]:
-    """What the gate could not see with the session's baselines, before anything is measured."""
-    settings, notes = settings_of(config), []
-    for baseline in baselines_of(config).values():
-        from mlperf_suite.results.regression import hidden_losses
-
-        if words := hidden_losses(baseline.summary, settings.max_regression, settings.repeat):
-            notes.append(f"--baseline {baseline.label}: {words}")
-    return notes
-
-
-def regression_verdict(summary: Summary, metric: str, *, fails_unknown: bool) -> Verdict:
-    """A metric's change since the baseline, as a rule's verdict. `fails_unknown`: whether it fails
-    where the gate cannot tell."""
+def regression_verdict(summary: Summary, metric: str, settings: Settings) -> Verdict:
+    """A metric's change since the baseline, as a rule's verdict."""
     from mlperf_suite.results.regression import next_step
 
     rule, regression = f"regression_{metric}", summary.regression
@@ -102,8 +90,7 @@ def regression_verdict(summary: Summary, metric: str, *, fails_unknown: bool) ->
     if change is None or change.baseline is None or change.current is None:
         return Verdict(rule, "not judged", "no figure", limit)
     is_unknown = change.outcome == CANNOT_TELL
-    status: Status = "failed" if change.outcome == "regressed" else "passed"
-    if is_unknown:
-        status = "failed" if fails_unknown else "not judged"
+    has_failed = settings.fail_on_cannot_tell if is_unknown else change.outcome == "regressed"
+    status: Status = "failed" if has_failed else "not judged" if is_unknown else "passed"
     step = f"; next: {next_step(summary, [change])}" if is_unknown else ""
     return Verdict(rule, status, change.line, limit, f"noise from {change.noise_from}{step}")

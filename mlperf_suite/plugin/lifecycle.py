@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlperf_suite.errors import SuiteError
-from mlperf_suite.plugin.baseline_gate import baseline_notes, baselines_of, check_baselines
+from mlperf_suite.plugin.baseline_gate import baselines_of, check_baselines
 from mlperf_suite.plugin.cases import asks_for_engine, benchmarks_of, steps_of
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.own_folder import RESTARTED
@@ -125,7 +125,6 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     estimate = forecast(settings, plan)
     seconds, source = estimate.seconds, estimate.source
     notes = suite.inputs.not_judged(plan.at_engine) if suite else []
-    notes += baseline_notes(config)
     wrapped = [part for line in notes for part in textwrap.wrap(f"note: {line}", 78)]
     if config.getoption("collectonly") or settings.plan:
         total_s = sum(seconds.values()) if seconds else None
@@ -133,7 +132,7 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
         if settings.plan and not config.stash.get(_OBSTACLES, []):
             place = ", servers" * source_of(settings).is_remote
             lines.append(f"ready: model, data, folders{place} are as a run needs them")
-        return [*wrapped, *config.stash.get(_PLACEMENT, []), *lines]
+        return [*config.stash.get(_PLACEMENT, []), *lines]
     if suite is None or (seconds and not estimate.kept):
         # Of another machine: this one's time is measured once the engine is loaded.
         return [*wrapped, *plan.summary_lines()]

@@ -152,9 +152,7 @@ class MetricChange:
             if outcome.now and not outcome.ok:
                 _fail(self._config, outcome.failure)
         summary = summary_of(self._config, self._step, f"regression_{self._metric}")
-        fails_unknown = suite.settings.fail_on_cannot_tell
-        verdict = regression_verdict(summary, self._metric, fails_unknown=fails_unknown)
-        conclude(self._config, verdict)
+        conclude(self._config, regression_verdict(summary, self._metric, suite.settings))
 
 
 class SessionRun:

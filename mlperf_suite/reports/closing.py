@@ -4,7 +4,7 @@ that did not pass, on one screen of 24 lines and 80 columns."""
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -85,7 +85,7 @@ def _figures(summary: Summary) -> Iterator[Line]:
     if summary.meta.node_name:
         yield Line("node", summary.meta.node_name)
     if run.performance:
-        yield from _speed(summary, run.performance)
+        yield from _speed(run.performance, {v.rule: v for v in summary.verdicts})
     if run.accuracy:
         yield from _accuracy(run.accuracy)
     for mode in AUDIT_MODES:
@@ -96,13 +96,12 @@ def _figures(summary: Summary) -> Iterator[Line]:
         yield from report.closing(summary)
 
 
-def _speed(summary: Summary, performance: PerformanceFigures) -> Iterator[Line]:
-    verdicts = {verdict.rule: verdict for verdict in summary.verdicts}
+def _speed(performance: PerformanceFigures, verdicts: Mapping[str, Verdict]) -> Iterator[Line]:
     rates = ((performance.mean(name), rate) for rate, name in RATES)
     words = ", ".join(f"{value:,.2f} {rate}" for value, rate in rates if value is not None)
     answers = {True: "LoadGen: VALID", False: "LoadGen: INVALID", None: ""}
     yield Line("speed", words, answers[performance.valid])
-    if words := repeats_words(summary):
+    if words := repeats_words(performance):
         yield Line("", words)
     if performance.invalid_reason:
         yield Line("", performance.invalid_reason, style="bad")
@@ -151,9 +150,11 @@ def _changes(regression: RegressionFigures) -> Iterator[Line]:
         return
     yield Line("against", name)
     for change in regression.metrics:
-        yield Line(
-            "", f"{change.label} {change.words}, noise from {change.noise_from}", change.outcome
-        )
+        words = f"{change.label} {change.words}, noise from {change.noise_from}"
+        if change.outcome != "unchanged":
+            yield Line("", words, change.outcome)
+    if rest := [c.label for c in regression.metrics if c.outcome == "unchanged"]:
+        yield Line("", ", ".join(rest), "unchanged")
     yield from (Line("", note, style="open") for note in regression.different)
 
 

@@ -34,7 +34,6 @@ from mlperf_suite.reports.sections import (
     time_cell,
 )
 from mlperf_suite.results.bottlenecks import Bottleneck, bottlenecks, percent
-from mlperf_suite.results.regression import DEFAULT_MAX_REGRESSION, hidden_losses
 from mlperf_suite.results.schema import (
     ChangeFigures,
     Config,
@@ -71,7 +70,7 @@ def speed_sections(summary: Summary, plots: Sequence[Plot] = ()) -> list[Section
         return [Section("How fast?", [*tiles, *notes(["No performance result."]), *drawings])]
     blocks: list[Block] = [
         Tiles([*first, *_headline(summary, performance), *_gate(summary.run)]),
-        *paragraphs(filter(None, [repeats_words(summary), _loadgen_line(performance)])),
+        *paragraphs(filter(None, [repeats_words(performance), _loadgen_line(performance)])),
         *times_table(
             [*reported_times(performance), *_suite_times(performance)],
             *early_estimates(performance),
@@ -149,20 +148,15 @@ def _speed_notes(performance: PerformanceFigures, is_remote: bool) -> list[str]:
     return lines
 
 
-def repeats_words(summary: Summary) -> str:
-    """What a rate of several runs is the mean of, and what they cannot show as a baseline; empty
-    for a single run."""
-    performance = summary.run.performance
-    values = performance.each("tokens_per_sec") if performance else []
+def repeats_words(performance: PerformanceFigures) -> str:
+    """What a rate of several runs is the mean of; empty for a single run."""
+    values = performance.each("tokens_per_sec")
     if len(values) < 2:
         return ""
-    limit = summary.regression.max_regression if summary.regression else None
-    hidden = hidden_losses(summary, DEFAULT_MAX_REGRESSION if limit is None else limit)
     rates = ", ".join(map(decimal, values))
     spread = stdev(values) / fmean(values)
     words = f"Mean of {len(values)} runs, standard deviation {spread:.1%}: {rates} tokens/s"
-    as_baseline = f" As a baseline: {hidden}." if hidden else ""
-    return f"{words}; times and plots are the first run's.{as_baseline}"
+    return f"{words}; times and plots are the first run's."
 
 
 def goodput_words(goodput: Goodput) -> str:
@@ -355,7 +349,7 @@ def regression_sections(regression: RegressionFigures | None) -> list[Section]:
     """Each metric's change since the baseline, with its interval."""
     if regression is None:
         return []
-    lines = filter(None, [regression.refused, *regression.different, regression.noise_note])
+    lines = filter(None, [regression.refused, *regression.different])
     changes = [_change(change) for change in regression.metrics]
     title = f"Compared with {regression.baseline or '?'}"
     texts = ("metric", "change (interval)", "noise from")

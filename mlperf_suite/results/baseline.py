@@ -112,9 +112,8 @@ class BaselineRun:
             raise UsageError(self.refusal(different))
 
     def differences(self, current: Identity, *, planned: bool = False) -> list[str]:
-        """What makes a run incomparable with this baseline, in words. Facts that only one of the
-        two has are ignored, since the run may not be made yet and the baseline may be of an older
-        suite. `planned`: the run is not made yet."""
+        """What makes a run incomparable with this baseline, in words, of facts that both have: the
+        run may not be made yet, as one that is `planned`, and the baseline be of an older suite."""
         sides = self.identity, current, _ASPECTS
         return [
             f"{fact.name}: baseline {fact.first}, this run {fact.second}"

@@ -215,33 +215,26 @@ def differences(
         if None in pair and (known_to_both or fact.if_known):
             continue
         before, after = (side.value if side else None for side in pair)
-        if before == after or _resolved_alike(fact, first, second):
-            continue
-        if not (planned and _may_resolve_alike(name, fact, before, after, first.reports)):
+        if before != after and not _resolved_alike(name, fact, (first, second), planned=planned):
             facts.append(Difference(name, value_text(before), value_text(after)))
     return facts
 
 
-def _resolved_alike(fact: Fact, first: Identity, second: Identity) -> bool:
-    """Whether both runs report that they made the same of a setting."""
-    name = fact.reported_as
-    if name is None or name not in first.reports or name not in second.reports:
-        return False
-    return first.reports[name] == second.reports[name]
-
-
-def _may_resolve_alike(
-    name: str, fact: Fact, before: object, after: object, reports: Mapping[str, object]
+def _resolved_alike(
+    name: str, fact: Fact, sides: tuple[Identity, Identity], *, planned: bool
 ) -> bool:
-    """Whether a planned run may make of a setting what an earlier run `reports`: what auto becomes
-    is not known before the engine is loaded, nor what a value does that the report has no word
-    for."""
-    if fact.reported_as is None or fact.reported_as not in reports:
+    """Whether both runs report that they made the same of a setting, or a planned one may: what
+    auto becomes is not known before the engine is loaded, nor a value in other words than the
+    report's."""
+    first, second = (side.reports for side in sides)
+    if fact.reported_as not in first:
         return False
-    if after in (None, "auto", reports[fact.reported_as]):
-        return True
-    has_own_words = name.removeprefix("setting ") != fact.reported_as
-    return has_own_words and before in (None, "auto")
+    if not planned or fact.reported_as in second:
+        return fact.reported_as in second and first[fact.reported_as] == second[fact.reported_as]
+    before, after = (side.facts[name].value for side in sides)
+    is_other_word = name.removeprefix("setting ") != fact.reported_as
+    is_auto = after in (None, "auto") or (before in (None, "auto") and is_other_word)
+    return is_auto or after == first[fact.reported_as]
 
 
 def value_text(value: object) -> str:

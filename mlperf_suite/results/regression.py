@@ -494,8 +494,8 @@ def has_figures(summary: Summary) -> bool:
 
 def cannot_tell(summary: Summary) -> str:
     """The metrics of which the gate cannot tell, and what may let it tell; empty without one."""
-    regression = summary.regression
-    changes = [c for c in regression.metrics if c.outcome == "cannot tell"] if regression else []
+    metrics = summary.regression.metrics if summary.regression else ()
+    changes = [change for change in metrics if change.outcome == "cannot tell"]
     labels = ", ".join(change.label for change in changes)
     return f"{labels} (next: {next_step(summary, changes)})" if changes else ""
 
@@ -509,32 +509,6 @@ def next_step(summary: Summary, changes: Iterable[ChangeFigures]) -> str:
     if run and len(run.repeats) + 1 < _ENOUGH_RUNS:
         again = f"make both runs with --repeat {_ENOUGH_RUNS} on a quiet machine"
     return "; ".join([*[again] * (True in is_timed), *["score more samples"] * (False in is_timed)])
-
-
-def hidden_losses(baseline: Summary, max_regression: float, repeat: int | None = None) -> str:
-    """The losses beyond the allowed that the gate could not see with a baseline whose repeats vary
-    so much, in words; empty if it could, or if the runs were not repeated.
-
-    They are the intervals of a comparison with a run of `repeat` repeats (by default as many as the
-    baseline's) that vary as the baseline's do.
-    """
-    run = baseline.run.performance
-    if run is None or not run.repeats:
-        return ""
-    each = (run, *run.repeats)
-    figures = [each[n % len(each)] for n in range(repeat or len(each))]
-    twin = replace(run, repeats=tuple(figures[1:]))
-    now = replace(baseline, run=replace(baseline.run, performance=twin))
-    of_group = {metric.name: metric.group for metric in METRICS}
-    losses: dict[str, str] = {}
-    for change in compare_summaries(baseline, now, max_regression):
-        if change.metric not in of_group or change.low is None or change.high is None:
-            continue
-        loss = 1 - math.sqrt((1 + change.low) / (1 + change.high))
-        if loss > max_regression:
-            losses.setdefault(of_group[change.metric], f"{loss:.1%} of {change.label}")
-    words = f"losses below {', '.join(losses.values())} cannot be seen with this baseline"
-    return f"{words}: measure it again on a quiet machine" if losses else ""
 
 
 def underpowered_metrics(changes: Sequence[ChangeFigures], at_a_rate: bool) -> list[str]:

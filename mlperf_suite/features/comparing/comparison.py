@@ -47,6 +47,7 @@ from mlperf_suite.results.regression import (
     feature_gates,
     metrics_of,
     modes_of,
+    next_step,
     samples_of,
     score_of,
     underpowered_metrics,
@@ -290,7 +291,10 @@ def _answer(first: BaselineRun, candidate: Candidate) -> Paragraph:
     outcomes = {change.outcome for change in regression.metrics}
     outcome = next(of for of in _ANSWERS if of in outcomes)
     words, style = _ANSWERS[outcome]
-    changes = "; ".join(f"{c.label} {c.words}" for c in regression.metrics if c.outcome == outcome)
+    worst = [change for change in regression.metrics if change.outcome == outcome]
+    changes = "; ".join(f"{change.label} {change.words}" for change in worst)
+    if outcome == "cannot tell":
+        changes += f" (next: {next_step(candidate.run.summary, worst)})"
     return Paragraph(f"{words.format(name, base)}: {changes}.{without}", style=style)
 
 
@@ -320,7 +324,7 @@ def _metric_table(first: BaselineRun, candidate: Candidate, number: int) -> Tabl
         Column("change (interval)"),
         Column("verdict", "badge"),
     )
-    return Table(header, rows, style="wide", note=regression.noise_note)
+    return Table(header, rows, style="wide")
 
 
 def _plots(comparison: Comparison) -> list[Section]:
