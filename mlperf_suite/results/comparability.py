@@ -227,14 +227,15 @@ def _resolved_alike(
     auto becomes is not known before the engine is loaded, nor a value in other words than the
     report's."""
     first, second = (side.reports for side in sides)
-    if fact.reported_as not in first:
+    report = fact.reported_as
+    if report is None or report not in first:
         return False
-    if not planned or fact.reported_as in second:
-        return fact.reported_as in second and first[fact.reported_as] == second[fact.reported_as]
+    if not planned or report in second:
+        return report in second and first[report] == second[report]
     before, after = (side.facts[name].value for side in sides)
-    is_other_word = name.removeprefix("setting ") != fact.reported_as
+    is_other_word = name.removeprefix("setting ") != report
     is_auto = after in (None, "auto") or (before in (None, "auto") and is_other_word)
-    return is_auto or after == first[fact.reported_as]
+    return is_auto or after == first[report]
 
 
 def value_text(value: object) -> str:
