@@ -11,6 +11,7 @@ from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.workers import collects_suite
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     baselines = baselines_of(config) if collects_suite(config) else {}
     settings, lines = settings_of(config), list[str]()
