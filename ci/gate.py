@@ -14,6 +14,7 @@ MLPERF_MARKER         what to run in place of the gates, as pytest -m takes it; 
 MLPERF_PROFILE        official (default) or smoke
 MLPERF_REPEAT         how often each performance run is made (5)
 MLPERF_MAX_REGRESSION the loss that passes, in percent (5), against the last good run and the pinned
+MLPERF_FAIL_ON_CANNOT_TELL true: a gate that cannot tell fails the job
 MLPERF_SERVER_QPS     Server's rate in queries/s; without it that of the baseline
 MLPERF_ARGS           more options of pytest, as in a shell
 MLPERF_PIN            true: keep also as the pinned baseline; a loss is accepted then, and shown
@@ -57,6 +58,7 @@ class Job:
     profile: str
     repeat: str
     max_regression: str
+    fails_unknown: bool
     server_qps: str
     arguments: tuple[str, ...]
     pin: bool
@@ -79,6 +81,7 @@ class Job:
             variable("PROFILE", "official"),
             variable("REPEAT", "5"),
             variable("MAX_REGRESSION", "5"),
+            variable("FAIL_ON_CANNOT_TELL") == "true",
             variable("SERVER_QPS"),
             tuple(shlex.split(variable("ARGS"))),
             variable("PIN") == "true",
@@ -240,6 +243,7 @@ def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:
         notes.append(f"{gate} {aim}: a loss against its baselines fails nothing")
     if last is not None and not job.pin:
         command += ["--baseline", str(last), "--max-regression", job.max_regression]
+        command += ["--fail-on-cannot-tell"] * job.fails_unknown
     status = run([*command, *job.arguments], None)
     latest = job.out / "results" / gate / "latest"
     if gate == "server" and not rate:
@@ -256,7 +260,7 @@ def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:
     if not (latest / "summary.json").is_file():
         title = f"### MLPerf suite: {gate}: failed"
         return status or 1, "\n\n".join([title, *warnings, _index(job, gate), ""])
-    tables, unreadable = [], []
+    tables, losses, unknown = [], [], []
     for kind, found in (("last-good", last), ("pinned", pinned)):
         if found is None:
             continue
@@ -275,48 +279,52 @@ def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:
             f"Against the {kind} baseline:",
             "\n".join(status for status in lines if not status.startswith(_LOST)).strip(),
         ]
-        unreadable += [
+        losses += [
             f"- Against the {kind} baseline: {_loss(status, latest.resolve().name)}"
             for status in lines
             if status.startswith(_LOST)
         ]
-        if unseen := _unseen(lines):
-            unreadable.append(
-                f"- Against the {kind} baseline: {', '.join(unseen)}: inconclusive. The noise "
-                f"may hide a loss of {job.max_regression}%{_NOISY}"
+        unseen = _unseen(lines)
+        if unseen:
+            unknown.append(
+                f"- Against the {kind} baseline: the gate cannot tell: {', '.join(unseen)} (the "
+                f"noise may hide a loss of {job.max_regression}%{_NOISY})"
             )
+        comparison = comparison or int(job.fails_unknown and bool(unseen))
         status = status or (0 if job.pin else comparison)
     if status:
         verdict = "failed"
     elif job.pin or not tables:
         verdict = "passed the rules, gated against no baseline"
     else:
-        verdict = "passed"
+        verdict = f"passed{', but the gate cannot tell' if unknown else ''}"
     # What failed comes before the wide tables.
-    lost = [line for line in unreadable if not line.endswith(_NOISY)]
-    parts = [f"### MLPerf suite: {gate}: {verdict}", _headline(latest, lost)]
-    parts += ["\n".join(unreadable)] if unreadable else []
+    parts = [f"### MLPerf suite: {gate}: {verdict}", _headline(latest, losses, unknown)]
+    parts += ["\n".join([*losses, *unknown])] if losses or unknown else []
     parts += [*_engine_versions(), *warnings]
     if status or not tables:
         parts.append(_index(job, gate))
     return status, "\n\n".join([*parts, *tables, ""])
 
 
-_NOISY = ": use more repeats, or measure again on a machine that does nothing else."
+_NOISY = "; next: more repeats, a machine that does nothing else, or a baseline measured again"
 
 
-def _headline(run: Path, lost: Sequence[str]) -> str:
-    """What became of a run in the words of its reports, after what was `lost` against a baseline
-    that its session did not compare it with."""
+def _headline(run: Path, losses: Sequence[str], unknown: Sequence[str]) -> str:
+    """What became of a run in the words of its reports, after what it lost against a baseline that
+    its session did not compare it with, or of which the gate cannot tell."""
     from mlperf_suite.reports.headline import headline
     from mlperf_suite.reports.markdown import escaped
+    from mlperf_suite.results.regression import cannot_tell
     from mlperf_suite.results.run_folder import read_summary
     from mlperf_suite.results.schema import Summary
 
     summary = read_summary(run) or Summary()
     words = headline(summary)
-    if lost and not (summary.regressed or summary.counts["failed"]):
-        first = lost[0].removeprefix("- ")
+    is_told = summary.regressed or summary.counts["failed"]
+    lines = losses or ([] if cannot_tell(summary) else unknown)
+    if lines and not is_told:
+        first = lines[0].removeprefix("- ")
         words = f"{first[:1].lower()}{first[1:]}; {words}"
     return f"**{escaped(words)}**"
 

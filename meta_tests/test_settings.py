@@ -62,6 +62,7 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "baseline": ("old/run", ["old/run"], [" "], ["folder", "summary.json"]),
     "max-regression": ("2.5%", 0.025, ["-1", "100", "nan", "much"], ["from 0 to below 100"]),
     "baseline-allow-different": ("true", True, ["maybe"], ["true or false"]),
+    "fail-on-cannot-tell": ("true", True, ["maybe"], ["true or false"]),
     "repeat": ("3", 3, ["0", "1.5"], ["whole number from 1"]),
     "max-model-len": ("2048", 2048, ["0"], ["whole number from 1"]),
     "gpu-memory-utilization": ("0.5", 0.5, ["0", "1.01", "nan"], ["above 0 and up to 1"]),

@@ -330,6 +330,10 @@ class Settings:
         "5",
         identifies=None,
     )
+    fail_on_cannot_tell: bool = _switch(
+        "fail a test against --baseline that cannot tell, since the noise could hide a loss",
+        identifies=None,
+    )
     baseline_allow_different: bool = _switch(
         "compare even if the baseline has a different model, hardware, profile or round",
         identifies=None,

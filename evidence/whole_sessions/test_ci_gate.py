@@ -187,7 +187,7 @@ def test_the_table_begins_with_what_was_measured_and_lost(
         "| metric         | run 1 | run 2 | change (interval) | verdict     |",
         "|----------------|------:|------:|-------------------|-------------|",
         "| tokens/s       |   100 |    91 | -9.0%             | regressed   |",
-        "| QPS, queries/s |     2 |     2 | -1.0%             | cannot tell |",
+        "| samples/s      |     2 |     2 | -1.0%             | cannot tell |",
         "| TTFT p99       |   900 | 950.0 | +5.6%             | cannot tell |",
         "",
         f"plot: {job.out / 'offline-pinned.png'}",
@@ -207,12 +207,29 @@ def test_the_table_begins_with_what_was_measured_and_lost(
         f"- Against the pinned baseline: {lost}",
         "- Against the pinned baseline: X: not comparable: model: A, B "
         "(a run on the default branch with pin replaces the baseline)",
-        "- Against the pinned baseline: QPS, TTFT p99: inconclusive. The noise may hide a "
-        "loss of 5%: use more repeats, or measure again on a machine that does nothing else.",
+        "- Against the pinned baseline: the gate cannot tell: samples/s, TTFT p99 (the noise may "
+        "hide a loss of 5%; next: more repeats, a machine that does nothing else, or a baseline "
+        "measured again)",
     ]
     assert missing_lines < rest.index("Against the pinned baseline:")
     assert "Plot: `offline-pinned.png` of the results." in rest[-2]
     assert str(job.out) not in "".join(rest) and "gate: " not in "".join(rest)
+
+
+@pytest.mark.parametrize(("fails", "verdict"), [("false", "passed, but"), ("true", "failed")])
+def test_a_gate_that_cannot_tell_says_so_first_and_fails_if_asked(
+    tmp_path: Path, fails: str, verdict: str
+) -> None:
+    job = make_job(tmp_path, FAIL_ON_CANNOT_TELL=fails)
+    for kind in ("last-good", "pinned"):
+        make_run(job.baselines / kind / "offline")
+    suite = Suite(comparison="| metric | change | verdict |\n| tokens/s | -9.0% | cannot tell |\n")
+    assert measure(job, suite) == (fails == "true")
+    assert ("--fail-on-cannot-tell" in suite.runs()[0]) is (fails == "true")
+    title, first, *_ = (job.out / "table.md").read_text().split("\n\n")
+    assert title.startswith(f"### MLPerf suite: offline: {verdict}")
+    words = "against the last-good baseline: the gate cannot tell: tokens/s (the noise may hide"
+    assert first.startswith(f"**{words}")
 
 
 @pytest.mark.parametrize(

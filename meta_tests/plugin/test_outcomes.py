@@ -104,30 +104,30 @@ def test_an_action_that_fails_fails_the_test_with_one_line() -> None:
     assert test.session.shouldfail
 
 
-@pytest.mark.parametrize("status", ["failed", "shortened", "not judged"])
-def test_what_is_no_pass_is_told_in_the_verdicts_line(status: Status) -> None:
-    verdict = Verdict("result_valid", status, "INVALID", "VALID", "too short")
+@pytest.mark.parametrize("word", ["failed", "shortened", "not judged", "cannot tell"])
+def test_what_is_no_pass_is_told_in_the_verdicts_line(word: Any) -> None:
+    """What the gate cannot tell in its own word."""
+    status: Status = "not judged" if word == "cannot tell" else word
+    found = "cannot tell: -9%" if word == "cannot tell" else "INVALID"
+    verdict = Verdict("result_valid", status, found, "VALID", "too short")
     test = Under(FakeSuite(verdict=verdict))
     outcome = pytest.fail.Exception if status == "failed" else pytest.skip.Exception
     with pytest.raises(outcome) as caught:
         SessionRun(test.config, KEY).obeys(validity.result_valid)
     line, *explanation = str(caught.value).splitlines()
-    assert line == verdict.line
+    assert line.startswith(f"result_valid: {word}: ") and line.endswith("VALID (too short)")
     rule = rule_named("result_valid")
     assert rule is not None
     assert bool(explanation) is (status == "failed")
     assert all(rule.sentence in explanation[0] for _ in explanation)
-    assert test.user_properties == ([] if status == "failed" else [(STATUS_PROPERTY, status)])
+    assert test.user_properties == ([] if status == "failed" else [(STATUS_PROPERTY, word)])
     assert test.stash[outcomes.VERDICT] is verdict
 
 
-def test_a_pass_passes_and_its_verdict_is_kept_for_the_reports() -> None:
+def test_a_pass_is_kept_for_the_reports_and_a_rule_that_does_not_hold_is_an_error() -> None:
     test = Under(FakeSuite())
     SessionRun(test.config, KEY).obeys(validity.result_valid)
     assert test.stash[outcomes.VERDICT].passed
     assert test.user_properties == []
-
-
-def test_a_rule_that_does_not_hold_is_an_error_of_the_test() -> None:
     with pytest.raises(LookupError, match="no rule seeds holds"):
-        SessionRun(Under(FakeSuite()).config, KEY).obeys(validity.seeds)
+        SessionRun(test.config, KEY).obeys(validity.seeds)

@@ -109,6 +109,7 @@ def test_a_plan_is_shown_and_runs_nothing(tmp_path: Path, argument: str) -> None
     assert "6 steps" in start
     for words in ("load the engine", "Offline accuracy: warm-up", "Offline performance"):
         assert words in output
+    assert ("ready: model, data, folders are" in output) is (argument == "--plan")
     assert not {"passed", "failed"} & set(output.split())
     assert not results.exists()
     output = pytest_output(argument, "-m", "server", f"--results-dir={results}")

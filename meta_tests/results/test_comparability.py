@@ -70,6 +70,11 @@ def test_a_setting_of_which_both_runs_made_the_same_is_no_difference() -> None:
     unloaded = replace(config_of(precision="bf16"), engine=None)
     before = differences(identity_of(config_of()), identity_of(unloaded), known_to_both=True)
     assert [fact.name for fact in before] == ["setting precision"]
+    # What the engine makes of bf16 is seen once it is loaded.
+    plans: tuple[dict[str, Any], ...] = ({"tensor_parallel_size": "2"}, {"engine_arg": ["seed=1"]})
+    for options, count in (({"precision": "bf16"}, 0), (plans[0], 1), (plans[1], 1)):
+        sides = identity_of(config_of()), identity_of(replace(config_of(**options), engine=None))
+        assert len(differences(*sides, known_to_both=True, planned=True)) == count
 
 
 def test_what_one_of_two_runs_does_not_tell_is_a_difference() -> None:

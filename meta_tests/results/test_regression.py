@@ -28,7 +28,7 @@ from mlperf_suite.hardware import describe_system
 from mlperf_suite.loadgen.load_plan import SMOKE
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.timeline import TOKEN_BLOCKS, read_timeline, write_timeline
-from mlperf_suite.plugin.baseline_gate import check_baselines
+from mlperf_suite.plugin.baseline_gate import check_baselines, regression_verdict
 from mlperf_suite.reports.headline import headline
 from mlperf_suite.reports.markdown import escaped
 from mlperf_suite.results.baseline import (
@@ -43,10 +43,9 @@ from mlperf_suite.results.regression import (
     MetricSamples,
     compare,
     compare_summaries,
-    confidence,
 )
 from mlperf_suite.results.run_folder import read_summary
-from mlperf_suite.results.schema import ChangeFigures, Summary
+from mlperf_suite.results.schema import ChangeFigures, RegressionFigures, Summary
 from mlperf_suite.session.plan import Plan
 
 TOKENS = METRICS[0]
@@ -85,11 +84,6 @@ def test_metrics_that_are_worse_at_once_vouch_for_each_other(
     losses = [change for change in changes if change.outcome == "regressed"]
     assert len(losses) == regressed
     assert all(change.high is not None and change.high < 0 for change in losses)
-
-
-def test_many_comparisons_share_the_false_alarms_of_a_job() -> None:
-    assert confidence(2) == confidence(2, 1) == confidence(2, 4)
-    assert 1 - confidence(2, 8) == pytest.approx((1 - confidence(2)) / 2)
 
 
 def test_a_run_that_was_disturbed_for_half_of_its_time_says_so() -> None:
@@ -154,6 +148,10 @@ def test_what_is_noise_and_what_is_none() -> None:
     unknown = compare(TOKENS, MetricSamples((100,)), MetricSamples((50,)))
     assert (unknown.outcome, unknown.low) == ("cannot tell", None)
     assert "noise not measured" in unknown.words
+    summary = Summary(regression=RegressionFigures(metrics=(unknown,)))
+    for fails, status in ((False, "not judged"), (True, "failed")):
+        settings: Any = SimpleNamespace(fail_on_cannot_tell=fails)
+        assert regression_verdict(summary, TOKENS.name, settings).status == status
 
 
 def _quiet(value: float) -> MetricSamples:
@@ -178,7 +176,8 @@ def test_a_quiet_machine_gets_a_clear_verdict(metric: Metric, now: float, outcom
 # The timeline
 
 
-def test_a_timeline_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_timeline_is_read_as_it_was_written_unless_damaged(tmp_path: Path) -> None:
+    """No JSON, columns of another length, a load that is none."""
     rows = [(100.0 + i, 100.5 + i, 102.0 + i, 5) for i in range(60)]
     steps = made_steps([100.1 + i / 4 for i in range(250)], 3)
     timeline = made_timeline(rows, steps, made_marks(rows, preempted=2))
@@ -186,23 +185,14 @@ def test_a_timeline_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert read_timeline(tmp_path) == timeline
     assert timeline.blocks()["tokens_per_sec"][1:] == pytest.approx([12.0] * 19)
     assert len(timeline.blocks()["ttft_ms"]) == 15
-
-
-def test_a_timeline_that_is_damaged_is_none(tmp_path: Path) -> None:
-    """No JSON, columns of another length, a load that is none."""
-    rows = [(100.0 + i, 100.5 + i, 102.0 + i, 5) for i in range(60)]
-    steps = made_steps([101.0 + i for i in range(60)], 3)
-    write_timeline(tmp_path, made_timeline(rows, steps, made_marks(rows)))
     file = tmp_path / "timeline.json"
     content = json.loads(file.read_text())
-    content |= {curve: [1] * 60 for curve in ("running", "waiting", "kv_share")}
     damaged: list[Any] = [[], {}, {"issued_ms": 1}, None, {"tokens": [1]}]
     for name in ("first_token_ms", "tokens", "samples", "preempted", "made_tokens", "kv_share"):
-        damaged.append(content | {name: content[name][:7]})
+        damaged.append(content | {name: [1] * 7})
     parts = content["parts_ms"]
     damaged.append(content | {"parts_ms": parts | {"queue": parts["queue"][:7]}})
-    loads: list[Any] = [{"busy": "much"}, {"steps": None}, {"tail": [1]}]
-    damaged += [content | {"load": load} for load in loads]
+    damaged += [content | {"load": load} for load in ({"busy": "much"}, {"steps": None})]
     for text in ("", *map(json.dumps, damaged)):
         file.write_text(text)
         assert read_timeline(tmp_path) is None, text[:200]
@@ -296,7 +286,7 @@ def test_a_client_bound_run_is_no_baseline_and_is_not_compared(tmp_path: Path) -
         assert (judged.refused, judged.metrics) == (f"{culprit}: client-bound: not a result", ())
 
 
-def test_a_baseline_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+def test_a_baseline_that_cannot_be_compared_is_one_line(tmp_path: Path) -> None:
     file = tmp_path / "summary.json"
     for text, words in (
         ("", "not JSON"),
@@ -314,6 +304,9 @@ def test_a_baseline_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     baseline = _summary(tmp_path / "a", status="invalid")
     with pytest.raises(UsageError, match=r"already the baseline of llama3\.1-8b Offline"):
         load_baselines([baseline, baseline / "summary.json"])
+    suite: Any = SimpleNamespace(settings=None)
+    with pytest.raises(UsageError, match=r"a run of llama3\.1-8b Offline, which is not selected"):
+        check_baselines(suite, Plan((), {}, {}), load_baselines([baseline]))
 
 
 def test_latest_is_the_run_that_it_points_to_now(tmp_path: Path) -> None:
@@ -508,10 +501,12 @@ def test_the_gate_as_a_user_starts_it(regressed: SuiteRun, tmp_path: Path) -> No
     better = {"rouge2": "improved"}
     assert outcomes == better | dict.fromkeys(("tokens_per_sec", "rouge1"), "regressed")
     other = _summary(tmp_path / "other", profile="official")
-    words = ("-m", "offline and datacenter", f"--baseline={other}")
+    (other / "config.json").write_text('{"settings": {"engine_args": {}}}')
+    words = ("-m", "offline and datacenter", f"--baseline={other}", "--engine-arg=seed=1")
     refused = run_suite(tmp_path / "refused", *COMMAND, *words)
     assert refused.exit_code == 4, refused.output
     assert "profile: baseline official, this run smoke" in refused.output
+    assert 'setting engine_args: baseline {}, this run {"seed": 1}' in refused.output
 
 
 def test_early_stoppings_estimates_reach_junit_where_what_regressed_fails(
@@ -535,10 +530,3 @@ def test_early_stoppings_estimates_reach_junit_where_what_regressed_fails(
     properties = {p.get("name"): p.get("value") for p in cases[speed].iter("property")}
     for name, ms in estimates.items():
         assert properties[f"{name}_ms_early_stopping"] == str(ms)
-
-
-def test_a_baseline_of_what_is_not_run_is_refused(tmp_path: Path) -> None:
-    baselines = load_baselines([_summary(tmp_path / "a")])
-    suite: Any = SimpleNamespace(settings=None)
-    with pytest.raises(UsageError, match=r"a run of llama3\.1-8b Offline, which is not selected"):
-        check_baselines(suite, Plan((), {}, {}), baselines)

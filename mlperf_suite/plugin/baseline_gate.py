@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.errors import UsageError
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.rules.verdict import Status, Verdict
@@ -16,12 +17,14 @@ from mlperf_suite.session.run_kind import kind_of
 
 if TYPE_CHECKING:
     from mlperf_suite.results.baseline import BaselineRun
-    from mlperf_suite.results.schema import RegressionFigures
+    from mlperf_suite.results.schema import Summary
     from mlperf_suite.session.executor import Session
+    from mlperf_suite.settings import Settings
 
 Baselines = Mapping[tuple[str, str], "BaselineRun"]
 BASELINES = pytest.StashKey[Baselines]()
-_STATUS: dict[str, Status] = {"regressed": "failed", "cannot tell": "not judged"}
+CANNOT_TELL = "cannot tell"
+"""The gate's one word where the noise hides whether a metric lost."""
 
 
 def baselines_of(config: pytest.Config) -> Baselines:
@@ -47,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def check_baselines(suite: Session, plan: Plan, baselines: Baselines) -> None:
     """Raise UsageError for a baseline whose run is not planned or differs in its conditions."""
     from mlperf_suite.hardware import describe_system
-    from mlperf_suite.results.schema import Meta, Summary
+    from mlperf_suite.results.schema import Config, Meta, Summary
 
     compared = {key.benchmark_and_scenario: key for key in plan.keys if kind_of(key).is_compared}
     settings = suite.settings
@@ -56,6 +59,8 @@ def check_baselines(suite: Session, plan: Plan, baselines: Baselines) -> None:
             name = " ".join(kind).strip()
             raise UsageError(f"--baseline {baseline.label}: a run of {name}, which is not selected")
         meta = Meta(
+            benchmark=baseline.summary.meta.benchmark,
+            scenario=baseline.summary.meta.scenario,
             model=settings.model,
             profile=settings.profile,
             round=settings.round.name,
@@ -63,15 +68,18 @@ def check_baselines(suite: Session, plan: Plan, baselines: Baselines) -> None:
             **kind_of(compared[kind]).meta(compared[kind], suite),
         )
         if not settings.baseline_allow_different:
+            benchmark = BENCHMARKS.get(kind[0])
+            own = suite.recorder.config_json(benchmark) if benchmark else {}
+            config = Config.read(own or {"settings": settings.as_json()})
             about = Summary(meta=meta, system=describe_system())
-            baseline.check(about, settings.server_target_qps)
+            baseline.check(about, settings.server_target_qps, config)
 
 
-def regression_verdict(regression: RegressionFigures | None, metric: str) -> Verdict:
+def regression_verdict(summary: Summary, metric: str, settings: Settings) -> Verdict:
     """A metric's change since the baseline, as a rule's verdict."""
-    from mlperf_suite.results.regression import METRICS
+    from mlperf_suite.results.regression import next_step
 
-    rule = f"regression_{metric}"
+    rule, regression = f"regression_{metric}", summary.regression
     if regression is None:
         return Verdict(rule, "not judged", "no figure", "a run to compare")
     share = regression.max_regression or 0.0
@@ -81,13 +89,8 @@ def regression_verdict(regression: RegressionFigures | None, metric: str) -> Ver
     change = regression.of(metric)
     if change is None or change.baseline is None or change.current is None:
         return Verdict(rule, "not judged", "no figure", limit)
-    # Of all metrics, only performance runs are repeated.
-    is_repeated = any(m.name == metric and m.of_run for m in METRICS)
-    advice = ": --repeat 5 measures it better" if is_repeated else ""
-    return Verdict(
-        rule,
-        _STATUS.get(change.outcome, "passed"),
-        change.line,
-        limit,
-        f"noise from {change.noise_from}{advice if change.outcome == 'cannot tell' else ''}",
-    )
+    is_unknown = change.outcome == CANNOT_TELL
+    has_failed = settings.fail_on_cannot_tell if is_unknown else change.outcome == "regressed"
+    status: Status = "failed" if has_failed else "not judged" if is_unknown else "passed"
+    step = f"; next: {next_step(summary, [change])}" if is_unknown else ""
+    return Verdict(rule, status, change.line, limit, f"noise from {change.noise_from}{step}")

@@ -121,14 +121,18 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     plan = config.stash.get(_PLAN, None)
     if plan is None:
         return []
-    estimate = forecast(settings_of(config), plan)
+    settings, suite = settings_of(config), config.stash.get(SUITE, None)
+    estimate = forecast(settings, plan)
     seconds, source = estimate.seconds, estimate.source
-    if config.getoption("collectonly") or settings_of(config).plan:
-        total_s = sum(seconds.values()) if seconds else None
-        return [*config.stash.get(_PLACEMENT, []), *plan.lines(seconds, source, total_s)]
-    suite = config.stash.get(SUITE, None)
     notes = suite.inputs.not_judged(plan.at_engine) if suite else []
     wrapped = [part for line in notes for part in textwrap.wrap(f"note: {line}", 78)]
+    if config.getoption("collectonly") or settings.plan:
+        total_s = sum(seconds.values()) if seconds else None
+        lines = plan.lines(seconds, source, total_s)
+        if settings.plan and not config.stash.get(_OBSTACLES, []):
+            place = ", servers" * source_of(settings).is_remote
+            lines.append(f"ready: model, data, folders{place} are as a run needs them")
+        return [*config.stash.get(_PLACEMENT, []), *lines]
     if suite is None or (seconds and not estimate.kept):
         # Of another machine: this one's time is measured once the engine is loaded.
         return [*wrapped, *plan.summary_lines()]

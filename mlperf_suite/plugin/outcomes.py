@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import pytest
 
 from mlperf_suite.errors import SuiteError
-from mlperf_suite.plugin.baseline_gate import regression_verdict
+from mlperf_suite.plugin.baseline_gate import CANNOT_TELL, regression_verdict
 from mlperf_suite.plugin.lifecycle import session_of
 from mlperf_suite.rules.registry import rule_name, rule_named
 from mlperf_suite.rules.verdict import Verdict
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Product = TypeVar("Product")
 STATUS_PROPERTY = "mlperf_status"
-"""The user property that says why a skipped rule was skipped: shortened, or not judged."""
+"""The user property that says why a test was skipped: shortened, not judged or cannot tell."""
 VERDICT = pytest.StashKey[Verdict]()
 """The verdict that decided a test's outcome."""
 _CURRENT = pytest.StashKey[pytest.Item]()
@@ -96,8 +96,12 @@ def conclude(config: pytest.Config, verdict: Verdict) -> None:
     item.stash[VERDICT] = verdict
     if verdict.status == "failed":
         pytest.fail("\n".join([verdict.line, *_rule_lines(verdict)]), pytrace=False)
-    if not verdict.passed:
-        _skip(item, verdict.status, verdict.line)
+    if verdict.passed:
+        return
+    # What the gate found begins with its verdict.
+    if verdict.found.startswith(f"{CANNOT_TELL}: "):
+        _skip(item, CANNOT_TELL, verdict.line.replace(f"{verdict.status}: found ", "", 1))
+    _skip(item, verdict.status, verdict.line)
 
 
 def _rule_lines(verdict: Verdict) -> list[str]:
@@ -148,7 +152,7 @@ class MetricChange:
             if outcome.now and not outcome.ok:
                 _fail(self._config, outcome.failure)
         summary = summary_of(self._config, self._step, f"regression_{self._metric}")
-        conclude(self._config, regression_verdict(summary.regression, self._metric))
+        conclude(self._config, regression_verdict(summary, self._metric, suite.settings))
 
 
 class SessionRun:

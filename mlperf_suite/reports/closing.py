@@ -37,6 +37,7 @@ _LINES = 20
 """A screen's lines without the heading, pytest's last lines and the prompt."""
 _MIN_RULE_LINES = 4
 """What rules that are worse than shortened get, however many lines the figures take."""
+_MIN_FIGURE_LINES = 6
 LABEL, _RULE, _FOUND = 10, 32, 20
 """Widths of the labels and of the columns of the rules that did not pass."""
 _HEADS: dict[Status, tuple[str, str, str]] = {
@@ -48,13 +49,16 @@ _HEADS: dict[Status, tuple[str, str, str]] = {
 
 
 def closing_lines(summary: Summary, folder: Path) -> list[Line]:
-    """A result on one screen; it becomes longer only by its figures."""
-    figures = [*_folded(_answer(summary)), *_folded(_figures(summary))]
+    """A result on one screen: figures that it has no room for are in the report alone."""
+    answer, figures = list(_folded(_answer(summary))), list(_folded(_figures(summary)))
     # Not folded: a path is to be copied.
     end = list(_end(summary, folder))
     least = 0 if worst_status(summary.verdicts) == "shortened" else _MIN_RULE_LINES
-    room = max(_LINES - len(figures) - len(end), least)
-    return [*figures, *_rules(summary.verdicts, room), *end]
+    room = _LINES - len(answer) - len(end)
+    most = max(room - len(_rules(summary.verdicts, least)), _MIN_FIGURE_LINES)
+    if more := max(len(figures) - most, 0):
+        figures[most - 1 :] = [Line("", f"{more + 1} more lines of figures are in the report")]
+    return [*answer, *figures, *_rules(summary.verdicts, max(room - len(figures), least)), *end]
 
 
 def _answer(summary: Summary) -> Iterator[Line]:
@@ -86,10 +90,10 @@ def _figures(summary: Summary) -> Iterator[Line]:
         yield from _accuracy(run.accuracy)
     for mode in AUDIT_MODES:
         yield from rules_line(mode, summary.verdicts)
-    for report in feature_reports(summary):
-        yield from report.closing(summary)
     if summary.regression:
         yield from _changes(summary.regression)
+    for report in feature_reports(summary):
+        yield from report.closing(summary)
 
 
 def _speed(performance: PerformanceFigures, verdicts: Mapping[str, Verdict]) -> Iterator[Line]:
@@ -146,11 +150,12 @@ def _changes(regression: RegressionFigures) -> Iterator[Line]:
         return
     yield Line("against", name)
     for change in regression.metrics:
-        yield Line(
-            "", f"{change.label} {change.words}, noise from {change.noise_from}", change.outcome
-        )
-    notes = filter(None, (*regression.different, regression.noise_note))
-    yield from (Line("", note, style="open") for note in notes)
+        words = f"{change.label} {change.words}, noise from {change.noise_from}"
+        if change.outcome != "unchanged":
+            yield Line("", words, change.outcome)
+    if rest := [c.label for c in regression.metrics if c.outcome == "unchanged"]:
+        yield Line("", ", ".join(rest), "unchanged")
+    yield from (Line("", note, style="open") for note in regression.different)
 
 
 def _labelled(label: str, texts: Iterable[str]) -> Iterator[Line]:

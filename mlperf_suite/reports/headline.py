@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from mlperf_suite.reports.feature_report import feature_reports
 from mlperf_suite.reports.sections import Paragraph, Style, count
+from mlperf_suite.results.regression import cannot_tell
 from mlperf_suite.results.schema import Summary
 from mlperf_suite.rules.verdict import Status, Verdict, with_status
 
@@ -49,6 +50,8 @@ def _faults(summary: Summary) -> Iterator[tuple[str, str, Style]]:
     if meta.reason or not has_ended:
         lead = "not made to its end" if has_ended else meta.status
         yield lead, meta.reason or "", "open" if meta.status == "running" else "bad"
+    if unknown := cannot_tell(summary):
+        yield "the gate cannot tell", unknown, "open"
 
 
 def _rules(summary: Summary) -> Paragraph:

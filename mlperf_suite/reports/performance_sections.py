@@ -93,6 +93,8 @@ def _headline(summary: Summary, performance: PerformanceFigures) -> list[Row]:
     rates = [(rate, performance.mean(name)) for rate, name in RATES]
     names = ("TTFT", "TPOT") if times.keys() & {"TTFT", "TPOT"} else ("latency",)
     shown_times += [(f"{name} p99", times.get(name, {}).get("p99")) for name in names]
+    own = performance.suite_times_ms
+    shown_times += [(f"{n} p99 by the suite", own.get(k, {}).get("p99")) for n, k in _TIMES]
     tiles = [(name, decimal(value)) for name, value in rates if value is not None]
     if performance.goodput and performance.goodput.samples_per_sec is not None:
         tiles.append(("goodput, samples/s", decimal(performance.goodput.samples_per_sec)))
@@ -154,7 +156,7 @@ def repeats_words(performance: PerformanceFigures) -> str:
     rates = ", ".join(map(decimal, values))
     spread = stdev(values) / fmean(values)
     words = f"Mean of {len(values)} runs, standard deviation {spread:.1%}: {rates} tokens/s"
-    return f"{words}; times are the first run's."
+    return f"{words}; times and plots are the first run's."
 
 
 def goodput_words(goodput: Goodput) -> str:
@@ -347,7 +349,7 @@ def regression_sections(regression: RegressionFigures | None) -> list[Section]:
     """Each metric's change since the baseline, with its interval."""
     if regression is None:
         return []
-    lines = filter(None, [regression.refused, *regression.different, regression.noise_note])
+    lines = filter(None, [regression.refused, *regression.different])
     changes = [_change(change) for change in regression.metrics]
     title = f"Compared with {regression.baseline or '?'}"
     texts = ("metric", "change (interval)", "noise from")
@@ -360,7 +362,7 @@ def named_values(label: str, unit: str, values: Sequence[float | None]) -> tuple
     values."""
     if unit == "ms":
         return label, list(map(time_cell, values))
-    name = label if unit in (label, "") or label == "QPS" else f"{label}, {unit}"
+    name = label if unit in (label, "") else f"{label}, {unit}"
     return name, list(map(decimal, values))
 
 

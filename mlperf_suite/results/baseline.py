@@ -92,13 +92,16 @@ class BaselineRun:
     def identity(self) -> Identity:
         return identity_of(self.config, self.summary)
 
-    def check(self, current: Summary, rate: float | None = None) -> None:
+    def check(
+        self, current: Summary, rate: float | None = None, config: Config | None = None
+    ) -> None:
         """Raise UsageError that names the differences between this baseline and a run.
 
-        `current`: the run's summary, as far as it is known before the run is made. `rate`: that of
-        Server's queries in queries/s, None if the run is to choose its own.
+        `current`, `config`: the run's summary and config.json, as far as they are known before the
+        run is made. `rate`: that of Server's queries in queries/s, None if the run is to choose its
+        own.
         """
-        different = self.differences(identity_of(None, current))
+        different = self.differences(identity_of(config, current), planned=True)
         run = self.summary.run.performance
         sent = run.target_qps if run and self.summary.meta.scenario in AT_A_RATE else None
         if sent and (rate is None or _factor(rate, sent) > _SAME_RATE):
@@ -108,15 +111,13 @@ class BaselineRun:
         if different:
             raise UsageError(self.refusal(different))
 
-    def differences(
-        self, current: Identity, names: tuple[str, str] = ("baseline", "this run")
-    ) -> list[str]:
-        """What makes a run incomparable with this baseline, as `fact: NAME x, NAME y`. Facts that
-        only one of the two has are ignored, since the run may not be made yet and the baseline may
-        be of an older suite."""
+    def differences(self, current: Identity, *, planned: bool = False) -> list[str]:
+        """What makes a run incomparable with this baseline, in words, of facts that both have: the
+        run may not be made yet, as one that is `planned`, and the baseline be of an older suite."""
+        sides = self.identity, current, _ASPECTS
         return [
-            f"{fact.name}: {names[0]} {fact.first}, {names[1]} {fact.second}"
-            for fact in differences(self.identity, current, _ASPECTS, known_to_both=True)
+            f"{fact.name}: baseline {fact.first}, this run {fact.second}"
+            for fact in differences(*sides, known_to_both=True, planned=planned)
         ]
 
     def refusal(self, different: Sequence[str]) -> str:

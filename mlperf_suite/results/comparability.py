@@ -198,11 +198,13 @@ def differences(
     aspects: Collection[Aspect] = EVERY_ASPECT,
     *,
     known_to_both: bool = False,
+    planned: bool = False,
 ) -> list[Difference]:
     """The facts of these aspects in which two runs differ; empty if they can be compared.
 
     A setting is no difference if both runs report that they made the same of it. `known_to_both`:
     ignore facts that only one of the two has, because the other is not made yet or is older.
+    `planned`: the second is not made yet, and may still make of a setting what the first did.
     """
     facts = []
     for name in dict.fromkeys((*first.facts, *second.facts)):
@@ -213,17 +215,27 @@ def differences(
         if None in pair and (known_to_both or fact.if_known):
             continue
         before, after = (side.value if side else None for side in pair)
-        if before != after and not _resolved_alike(fact, first, second):
+        if before != after and not _resolved_alike(name, fact, (first, second), planned=planned):
             facts.append(Difference(name, value_text(before), value_text(after)))
     return facts
 
 
-def _resolved_alike(fact: Fact, first: Identity, second: Identity) -> bool:
-    """Whether both runs report that they made the same of a setting."""
-    name = fact.reported_as
-    if name is None or name not in first.reports or name not in second.reports:
+def _resolved_alike(
+    name: str, fact: Fact, sides: tuple[Identity, Identity], *, planned: bool
+) -> bool:
+    """Whether both runs report that they made the same of a setting, or a planned one may: what
+    auto becomes is not known before the engine is loaded, nor a value in other words than the
+    report's."""
+    first, second = (side.reports for side in sides)
+    report = fact.reported_as
+    if report is None or report not in first:
         return False
-    return first.reports[name] == second.reports[name]
+    if not planned or report in second:
+        return report in second and first[report] == second[report]
+    before, after = (side.facts[name].value for side in sides)
+    is_other_word = name.removeprefix("setting ") != report
+    is_auto = after in (None, "auto") or (before in (None, "auto") and is_other_word)
+    return is_auto or after == first[report]
 
 
 def value_text(value: object) -> str:

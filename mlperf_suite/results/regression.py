@@ -50,7 +50,8 @@ FALSE_ALARMS = 0.0115
 """How often a comparison in which nothing changed may be called regressed. In simulation
 (perf/regression_gate.py) four of them then stay below 5% together, with two repeats too, where the
 two estimates of the noise have a chance each."""
-_SUFFICIENT_REPEATS = 8
+_ENOUGH_RUNS = 5
+_SUFFICIENT_REPEATS = 2 * (_ENOUGH_RUNS - 1)
 """Degrees of freedom from which the repeats count alone: those of five repeats on each side."""
 _MIN_BLOCKS_TO_DROP = 10
 """The number of blocks from which the one that differs most is left out."""
@@ -107,7 +108,7 @@ def _time(name: str, percentile: str) -> Metric:
 
 METRICS: tuple[Metric, ...] = (
     _rate("tokens_per_sec", "tokens/s", "tokens/s"),
-    _rate("qps", "QPS", "queries/s"),
+    _rate("qps", "samples/s", "samples/s"),
     # At Server's fixed rate tokens/s cannot fall, and the 99th percentile is what noise moves
     # most: a decode step that takes twice as long shows in the median.
     *(_time(name, percentile) for name in ("ttft", "tpot") for percentile in ("p50", "p99")),
@@ -489,6 +490,25 @@ def feature_gates() -> tuple[FeatureGate, ...]:
 def has_figures(summary: Summary) -> bool:
     """Whether a summary has figures to compare."""
     return bool(modes_of(summary)) or any(gate.compares(summary) for gate in feature_gates())
+
+
+def cannot_tell(summary: Summary) -> str:
+    """The metrics of which the gate cannot tell, and what may let it tell; empty without one."""
+    metrics = summary.regression.metrics if summary.regression else ()
+    changes = [change for change in metrics if change.outcome == "cannot tell"]
+    labels = ", ".join(change.label for change in changes)
+    return f"{labels} (next: {next_step(summary, changes)})" if changes else ""
+
+
+def next_step(summary: Summary, changes: Iterable[ChangeFigures]) -> str:
+    """What may let the gate tell of changes: less noise in times and rates, more answers scored."""
+    run = summary.run.performance
+    timed = {m.name for m in METRICS} | {name for gate in feature_gates() for name in gate.of_speed}
+    is_timed = {change.metric in timed for change in changes}
+    again = "rerun on a quiet machine, or measure the baseline again"
+    if run and len(run.repeats) + 1 < _ENOUGH_RUNS:
+        again = f"make both runs with --repeat {_ENOUGH_RUNS} on a quiet machine"
+    return "; ".join([*[again] * (True in is_timed), *["score more samples"] * (False in is_timed)])
 
 
 def underpowered_metrics(changes: Sequence[ChangeFigures], at_a_rate: bool) -> list[str]:

@@ -37,11 +37,7 @@ PROFILED = "profiled: not a result"
 STAND_IN_LABEL = "made with a stand-in engine: not a measurement of any system"
 """The mark on every output of a run with a stand-in engine."""
 TOO_NOISY = "too noisy to say"
-"""Of a change whose noise alone could hide that half of a figure is lost."""
-_LESS_NOISE = (
-    f"{TOO_NOISY.capitalize()}: the noise could hide that half is lost. More repeats "
-    "(--repeat 5 or more), a longer run and a machine that does nothing else help."
-)
+"""In place of a change's interval in which half of the figure could be lost."""
 CONFIDENCE = 0.95
 """The confidence of a scaling efficiency's interval."""
 UNKNOWN = "unknown"
@@ -431,12 +427,6 @@ class RegressionFigures:
     def regressed(self) -> str:
         """The metrics that regressed, with their changes; empty if none did."""
         return "; ".join(f"{c.label} {c.words}" for c in self.metrics if c.outcome == "regressed")
-
-    @property
-    def noise_note(self) -> str:
-        """What helps where the noise is too large to say anything; empty if it is nowhere."""
-        noisy = any(TOO_NOISY in change.words for change in self.metrics)
-        return _LESS_NOISE if noisy else ""
 
 
 @cache

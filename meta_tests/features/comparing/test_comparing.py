@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from meta_tests.made_runs import remote_run
 from meta_tests.reports.kept_run import change_summary, results_of, write_kept
-from meta_tests.reports.outputs import markdown_rows, page_rows
+from meta_tests.reports.outputs import markdown_rows, page_rows, reports_of
 from meta_tests.reports.undrawn import PNG
 from mlperf_suite.__main__ import main
 from mlperf_suite.datasets.samples import Sample
@@ -25,9 +25,11 @@ from mlperf_suite.features.comparing.comparison import (
     comparison_of,
     comparison_sections,
 )
+from mlperf_suite.features.comparing.hidden_losses import hidden_losses
 from mlperf_suite.reports.closing import closing_lines
 from mlperf_suite.reports.writing import write_samples
 from mlperf_suite.results.baseline import load_baseline, write_answer_scores
+from mlperf_suite.results.regression import compare_summaries
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import ChangeFigures, Meta, RegressionFigures, Summary
 from mlperf_suite.results.typed_json import to_json
@@ -388,6 +390,21 @@ def test_a_run_that_regressed_says_how_to_compare_it() -> None:
         assert any(line.label == "next" and line.text.startswith(command) for line in lines) == said
 
 
+def test_a_baseline_says_which_losses_the_gate_could_not_see_with_it() -> None:
+    def at(share: float) -> Summary:
+        rate, *rest = ({"tokens_per_sec": r * share} for r in (100.0, 110.0, 92.0, 104.0, 96.0))
+        return Summary.read({"run": {"performance": {**rate, "repeats": rest}}})
+
+    words = hidden_losses(at(1))
+    found = re.match(r"losses below ([\d.]+)% of tokens/s cannot be seen", words)
+    assert found and hidden_losses(at(1), 0.5) == ""
+    for share, outcome in ((0.98, "cannot tell"), (1.02, "regressed")):
+        (change,) = compare_summaries(at(1), at(1 - share * float(found[1]) / 100))
+        assert change.outcome == outcome
+    said = " ".join(line.text for line in closing_lines(at(1), Path("run")))
+    assert words[1:] in said and words[1:] in reports_of(at(1))[0]
+
+
 def test_six_runs_share_the_false_alarms_wherever_each_stands(tmp_path: Path, compare: Any) -> None:
     """At the confidence of four comparisons "b" is regressed, at that of five it is not: in the
     table, in the file and in the gate alike."""
@@ -493,7 +510,7 @@ def test_the_gate_is_not_passed_where_the_noise_hides_half_of_the_speed(
     assert status == 1 and f"gate: b: {words}" in text
     if case != "no_noise":
         assert re.search(r"% \(too noisy to say\) +\| cannot tell \|", text)
-        assert "More repeats (--repeat 5 or more)" in one_line(text)
+        assert "Cannot tell whether b lost against a: " in text and "(next: " in text
         assert not re.search(r"\d{3}%", text)
 
 

@@ -90,7 +90,7 @@ def test_reports_name_the_suites_times_and_goodput() -> None:
         assert "Goodput: 12.50 samples/s: 99.5% of 200 requests within the limits" in output
     rows = markdown_rows(reports_of(summary)[0])
     assert ["TTFT by the suite, ms", "61.50", "60.00", "90.00"] in rows
-    assert ["goodput, samples/s", "12.50"] in rows
+    assert ["goodput, samples/s", "12.50"] in rows and ["TTFT p99 by the suite", "90.00 ms"] in rows
     assert "TTFT      p50 60.00 ms, p99 90.00 ms, by the suite\n" in terminal_text(summary)
     unknown = replace(summary, run=Run(performance=replace(figures, suite_times_ms={})))
     assert "the engine did not report every first token" in reports_of(unknown)[0]

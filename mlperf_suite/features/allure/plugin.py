@@ -25,6 +25,8 @@ from mlperf_suite.untrusted_files import printable
 
 _CATEGORIES = (
     ("Regressed", "failed", r"Failed: regression_\w+: failed: found regressed.*"),
+    ("Cannot tell", "failed", r"Failed: regression_\w+: failed: found cannot tell.*"),
+    ("Cannot tell", "skipped", r".*: regression_\w+: cannot tell: .*"),
     ("Not comparable", "failed", r"Failed: regression_\w+: failed: found no comparison.*"),
     ("Failed rules", "failed", r"Failed: (?!regression_)\w+: failed: .*"),
     ("Not judged", "skipped", r".*: not judged: .*"),

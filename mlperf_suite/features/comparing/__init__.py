@@ -7,4 +7,5 @@ FEATURE = Feature(
     summary="the command compare: runs in tables, a plot, a page and files",
     commands={"compare": "mlperf_suite.features.comparing.command"},
     report="mlperf_suite.features.comparing.report",
+    plugin="mlperf_suite.features.comparing.plugin",
 )

@@ -50,6 +50,11 @@ def _add_options(parser: ArgumentParser) -> None:
         "is not comparable with the first, or is too noisy to show the loss of half of the speed",
     )
     parser.add_argument(
+        "--fail-on-cannot-tell",
+        action="store_true",
+        help="with --gate, exit with status 1 also where the noise could hide a loss",
+    )
+    parser.add_argument(
         "--baseline-allow-different",
         action="store_true",
         help="with --gate, compare even if a run has a different model, hardware, profile or round",
@@ -101,7 +106,11 @@ def _compare(arguments: Namespace, room: Path) -> int:
             say(f"{what}: {path}")
     if not arguments.gate:
         return 0
-    lines = gate_lines(comparison, allow_different=arguments.baseline_allow_different)
+    lines = gate_lines(
+        comparison,
+        allow_different=arguments.baseline_allow_different,
+        fails_unknown=arguments.fail_on_cannot_tell,
+    )
     for line in lines:
         say(f"gate: {line}")
     return 1 if lines else 0

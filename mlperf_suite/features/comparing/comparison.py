@@ -47,6 +47,7 @@ from mlperf_suite.results.regression import (
     feature_gates,
     metrics_of,
     modes_of,
+    next_step,
     samples_of,
     score_of,
     underpowered_metrics,
@@ -63,6 +64,11 @@ _OTHER_SAMPLES = "These runs have different samples, so their figures do not com
 _COST_NOTE = (
     "The difference is the cost of the network and the server's front end only if the server has "
     "the same engine, settings and hardware as the other run, which the suite cannot check."
+)
+_ANSWERS_NOTE = (
+    "Only samples that both runs answered count. An answer differs where the model does, or from "
+    "the first token where rounding (batches, kernels, precision) changed which was the likeliest; "
+    "the scores say whether that matters."
 )
 _INTERVAL_NOTE = (
     "The line on a bar is the interval of its change against run 1; one that is too wide is left "
@@ -254,12 +260,11 @@ def _other_differences(first: BaselineRun, run: BaselineRun) -> list[str]:
     if first.kind == run.kind:
         lines += load_differences(first.summary, run.summary)
         lines += differences_of_features(first.summary, run.summary)
-    for side in (first, run):
-        if urls := _urls(side):
-            lines.append(
-                f"hardware: not known for the servers of {side.name} ({urls}); the machine in its "
-                "results is the client's"
-            )
+    if servers := [f"{side.name} ({urls})" for side in (first, run) if (urls := _urls(side))]:
+        lines.append(
+            f"hardware: not known for the servers of {' and '.join(servers)}; the machine in the "
+            "results is the client's"
+        )
     return lines
 
 
@@ -267,10 +272,10 @@ def _other_differences(first: BaselineRun, run: BaselineRun) -> list[str]:
 
 
 _ANSWERS: dict[str, tuple[str, Style]] = {
-    "regressed": ("regressed against", "bad"),
-    "cannot tell": ("cannot be told from", "open"),
-    "improved": ("improved on", "ok"),
-    "unchanged": ("is unchanged from", "ok"),
+    "regressed": ("{} regressed against {}", "bad"),
+    "cannot tell": ("Cannot tell whether {} lost against {}", "open"),
+    "improved": ("{} improved on {}", "ok"),
+    "unchanged": ("{} is unchanged from {}", "ok"),
 }
 """By outcome, worst first: how a run with a metric of it stands to the first."""
 
@@ -281,11 +286,16 @@ def _answer(first: BaselineRun, candidate: Candidate) -> Paragraph:
     if not regression.metrics:
         why = regression.refused or "no metric that both have"
         return Paragraph(f"{name} was not compared with {base}: {why}.", style="open")
+    sides = [side for side in (first, candidate.run) if side.summary.run.performance is None]
+    without = f" No speed was compared: {sides[0].name} has none." if len(sides) == 1 else ""
     outcomes = {change.outcome for change in regression.metrics}
     outcome = next(of for of in _ANSWERS if of in outcomes)
     words, style = _ANSWERS[outcome]
-    changes = "; ".join(f"{c.label} {c.words}" for c in regression.metrics if c.outcome == outcome)
-    return Paragraph(f"{name} {words} {base}: {changes}.", style=style)
+    worst = [change for change in regression.metrics if change.outcome == outcome]
+    changes = "; ".join(f"{change.label} {change.words}" for change in worst)
+    if outcome == "cannot tell":
+        changes += f" (next: {next_step(candidate.run.summary, worst)})"
+    return Paragraph(f"{words.format(name, base)}: {changes}.{without}", style=style)
 
 
 def _feature_sections(runs: Sequence[BaselineRun]) -> list[Section]:
@@ -314,7 +324,7 @@ def _metric_table(first: BaselineRun, candidate: Candidate, number: int) -> Tabl
         Column("change (interval)"),
         Column("verdict", "badge"),
     )
-    return Table(header, rows, style="wide", note=regression.noise_note)
+    return Table(header, rows, style="wide")
 
 
 def _plots(comparison: Comparison) -> list[Section]:
@@ -354,12 +364,15 @@ def _regression(
     )
 
 
-def gate_lines(comparison: Comparison, *, allow_different: bool = False) -> list[str]:
+def gate_lines(
+    comparison: Comparison, *, allow_different: bool = False, fails_unknown: bool = False
+) -> list[str]:
     """The metrics in which a run lost against the first, or why no loss could show, a line each.
 
-    A loss within the noise passes. `allow_different`: compare runs that differ in what was measured
-    or how.
+    `allow_different`: compare runs that differ in what was measured or how. `fails_unknown`: a loss
+    that the noise could hide does not pass either.
     """
+    failing = ("regressed", "cannot tell") if fails_unknown else ("regressed",)
     first = comparison.first
     lines = [f"{run.name}: {fault}" for run in comparison.runs for fault in run.faults]
     for candidate in comparison.candidates:
@@ -367,19 +380,21 @@ def gate_lines(comparison: Comparison, *, allow_different: bool = False) -> list
         refusal = regression.refused
         if regression.different and not allow_different:
             refusal = refusal or first.refusal(regression.different)
-        reasons = [refusal] if refusal else _losses(first, run, regression)
+        reasons = [refusal] if refusal else _losses(first, run, regression, failing)
         lines += [f"{run.name}: {reason}" for reason in reasons]
     return lines
 
 
-def _losses(first: BaselineRun, run: BaselineRun, regression: RegressionFigures) -> list[str]:
-    """What a comparison that was made did not let pass."""
+def _losses(
+    first: BaselineRun, run: BaselineRun, regression: RegressionFigures, failing: Sequence[str]
+) -> list[str]:
+    """What a comparison that was made did not let pass. `failing`: the outcomes that do not."""
     at_a_rate = run.summary.meta.scenario in AT_A_RATE
     lines = _figures_missing(first.summary, run.summary)
     if first.has_engine_facts and not run.has_engine_facts:
         lines.append("its engine is not known, but the baseline's is: config.json does not name it")
     lines += underpowered_metrics(regression.metrics, at_a_rate)
-    return [*(c.line for c in regression.metrics if c.outcome == "regressed"), *lines]
+    return [*(c.line for c in regression.metrics if c.outcome in failing), *lines]
 
 
 def _figures_missing(baseline: Summary, current: Summary) -> list[str]:
@@ -504,7 +519,8 @@ def _answer_blocks(before: BaselineRun, after: BaselineRun) -> list[Block]:
         return [Paragraph("The two runs kept no answers to the same samples.")]
     unequal = [pair for pair in pairs if pair.answers[0] != pair.answers[1]]
     identical = len(pairs) - len(unequal)
-    blocks: list[Block] = [Paragraph(f"{identical:,} of {len(pairs):,} answers are identical.")]
+    words = f"{identical:,} of {len(pairs):,} answers are identical."
+    blocks: list[Block] = [Paragraph(f"{words} {_ANSWERS_NOTE}")]
     if unequal:
         most = sorted(unequal, key=lambda pair: -pair.difference)[:_MAX_QUOTES]
         names = before.name, after.name

@@ -37,7 +37,7 @@ def test_the_results_of_an_experiments_nodes_are_compared_by_one_command(
 
     status, said = compared("mlflow:ten", measured="server", json=f"{tmp_path}/nodes.json")
     runs = json.loads((tmp_path / "nodes.json").read_text())["runs"]
-    assert status == 0 and "c cannot be told from a" in said
+    assert status == 0 and "Cannot tell whether c lost against a" in said
     assert [run["name"] for run in runs] == ["a", "b", "c"]
     assert [run["path"] for run in runs] == [f"mlflow:ten@{ids[n]}" for n in (2, 3, 1)]
     status, said = compared(str(alone), "mlflow:ten", f"mlflow:ten@{ids[0]}")
