@@ -21,8 +21,8 @@ from mlperf_suite.features.tracking import plugin, sender
 from mlperf_suite.features.tracking.mlflow_tracker import MlflowTracker
 from mlperf_suite.features.tracking.options import check, target_of
 from mlperf_suite.features.tracking.plugin import send_results
-from mlperf_suite.features.tracking.tracked_baselines import tracked_baselines
 from mlperf_suite.features.tracking.tracked_result import Figures, tracked_result
+from mlperf_suite.features.tracking.tracked_runs import tracked_baselines
 from mlperf_suite.features.tracking.trackers import NOT_INSTALLED, TrackingTarget
 from mlperf_suite.features.tracking.upload_queue import QUEUE_FOLDER, queued
 from mlperf_suite.judging.judge import judge_folder
