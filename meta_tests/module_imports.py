@@ -26,7 +26,7 @@ PLACES = {
     "mlperf_loadgen": ("loadgen",),
     "lm_eval": ("features/evals", "features/mmlu"),
     "mlflow": ("features/tracking",),
-    **dict.fromkeys(("pynvml", "amdsmi"), ("features/accelerators",)),
+    **dict.fromkeys(("pynvml", "amdsmi", "pyhlml", "tpu_info"), ("features/accelerators",)),
     "nvtx": ("ranges",),
     "pyarrow": ("datasets",),
     "yaml": ("features/submission_check",),

@@ -191,7 +191,8 @@ def test_an_outside_library_is_imported_where_the_page_says(library: str) -> Non
         if any(module.partition(".")[0] == library for module in modules)
         if ".tests." not in name
     }
-    assert sorted(places) == list(PLACES[library])
+    here = (p for p in PLACES[library] if not p.startswith("features/") or (PACKAGE / p).is_dir())
+    assert sorted(places) == [*here]
 
 
 def test_no_file_name_and_no_public_class_name_stands_twice() -> None:

@@ -215,6 +215,8 @@ def _gpus_of_run(
         raise UnmeasuredError("the run has no GPU")
     if any(gpu.parted for gpu in in_use):
         raise UnmeasuredError(f"the run has {_PARTED}")
+    if meters.unnumbered and len(in_use) < len(gpus):
+        raise UnmeasuredError(meters.unnumbered)
     if by_number and len(in_use) < len(gpus) and not are_numbered_by_bus(gpus, environment):
         raise UnmeasuredError(
             "of several kinds of GPU, which one is number 0 is not known: "

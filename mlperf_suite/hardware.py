@@ -143,6 +143,7 @@ class GpuMeters:
 
     `problem`: why there is none, in a few words; empty if there are some. `kind`, `label`: as those
     of a `Counter`. `variables`: of the environment, each of which leaves a process some GPUs.
+    `unnumbered`: why a run on some GPUs may be on any of them; empty if their numbers say it.
     """
 
     gpus: tuple[GpuMeter, ...] = ()
@@ -151,6 +152,7 @@ class GpuMeters:
     kind: str = "accelerator"
     label: str = "accelerator energy, not MLPerf Power"
     variables: tuple[str, ...] = (CUDA_VISIBLE,)
+    unnumbered: str = ""
 
 
 def gpus_named(gpus: Sequence[GpuMeter], names: Sequence[str]) -> list[GpuMeter]:

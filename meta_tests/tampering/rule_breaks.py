@@ -40,7 +40,7 @@ from mlperf_suite.loadgen.load_plan import LIMIT_KEYS
 from mlperf_suite.loadgen.logs import AccuracyLog, LoggedSample
 from mlperf_suite.rules import rule_named, rules_for
 from mlperf_suite.rules.accuracy_files import MAX_ACCURACY_LOG_BYTES
-from mlperf_suite.rules.accuracy_rules import gate_name
+from mlperf_suite.rules.accuracy_rules import METRICS, gate_name
 from mlperf_suite.rules.facts import Facts
 from mlperf_suite.rules.limits import FULL_SHARE, MAX_DELAY_MS
 from mlperf_suite.rules.registry import every_rule
@@ -653,7 +653,6 @@ def in_modes(breaks: dict[str, Break], *prefixes: str) -> dict[str, Break]:
     return {f"{prefix}{name}": change for prefix in prefixes for name, change in breaks.items()}
 
 
-GATED = "rouge1 rouge2 rougeL rougeLsum exact_match gsm8k mbxp word_accuracy f1"
 BREAKS: dict[str, Break] = {
     **in_modes(_OF_BOTH_RUNS, "", "accuracy_"),
     **in_modes(_OF_EVERY_AUDIT, "test06_", "test07_", "test09_", "test01_"),
@@ -681,7 +680,7 @@ BREAKS: dict[str, Break] = {
     "validity_agrees": other_verdict,
     "accuracy_every_sample": every_sample,
     "accuracy_whole_dataset": whole_dataset,
-    **{gate_name(name): below_gate(name) for name in GATED.split()},
+    **{gate_name(name): below_gate(name) for name in METRICS},
     "accuracy_gen_len": length("gen_len"),
     "accuracy_tokens_per_sample": length("tokens_per_sample"),
     "accuracy_hash": drawn_fact("hash", None, "", "abc", "z" * 64, "0" * 63, "0" * 65),

@@ -450,7 +450,7 @@ class Summary:
 
     `plan`: the steps of the session, with their estimates and times. `parts`: the figures that
     features add; in the file each is a member of its own. One may say with `no_result` why it makes
-    the summary no result.
+    the summary no result, with `costs` what the run took, by name with unit; lower is better.
     """
 
     schema_version: int = SCHEMA_VERSION

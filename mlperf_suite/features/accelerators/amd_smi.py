@@ -8,7 +8,7 @@ a GPU does not report is the text N/A or an exception.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -61,15 +61,10 @@ def _query_work() -> bool | None:
 
 
 def _open_meters() -> GpuMeters:
-    import amdsmi
-
-    amdsmi.amdsmi_init()
-    try:
-        meters = tuple(_meter(amdsmi, number, handle) for number, handle in _handles(amdsmi))
-    except Exception:
-        amdsmi.amdsmi_shut_down()
-        raise
-    return _meters(meters, "" if meters else "AMD SMI finds no GPU", amdsmi.amdsmi_shut_down)
+    with ExitStack() as opened:
+        smi = opened.enter_context(_amd_smi())
+        meters = tuple(_meter(smi, number, handle) for number, handle in _handles(smi))
+        return _meters(meters, "" if meters else "AMD SMI finds no GPU", opened.pop_all().close)
 
 
 def _handles(smi: Any) -> list[tuple[int, Any]]:

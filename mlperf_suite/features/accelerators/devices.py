@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlperf_suite.features.accelerators import amd_smi, nvml, vllm_platform
+from mlperf_suite.features.accelerators import amd_smi, intel, nvml, vllm_platform
 from mlperf_suite.hardware import NO_COUNTER, Accelerator, AcceleratorSource, GpuMeters
 
 
@@ -25,14 +25,19 @@ class _Devices(AcceleratorSource):
         return amd_smi.busy() if busy is None else busy
 
     def open_meters(self) -> GpuMeters:
-        if vllm_platform.devices_of_plugin():
-            return GpuMeters(problem=NO_COUNTER)
-        meters = nvml.open_meters()
-        if not meters.problem:
-            return meters
-        if amd_smi.devices():
-            return amd_smi.open_meters()
-        return GpuMeters(problem=NO_COUNTER) if vllm_platform.devices_of_build() else meters
+        devices = vllm_platform.devices_of_plugin()
+        if not devices:
+            meters = nvml.open_meters()
+            if not meters.problem:
+                return meters
+            if amd_smi.devices():
+                return amd_smi.open_meters()
+            if not (devices := vllm_platform.devices_of_build()):
+                return meters
+        if devices[0].variable == intel.MODULES:
+            return intel.gaudi_meters()
+        is_gpu = devices[0].variable == intel.MASK
+        return intel.gpu_meters(len(devices)) if is_gpu else GpuMeters(problem=NO_COUNTER)
 
 
 ACCELERATORS = _Devices()

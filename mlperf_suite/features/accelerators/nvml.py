@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -40,25 +40,16 @@ def open_meters() -> GpuMeters:
 
 
 def _open_meters() -> GpuMeters:
+    closing = ExitStack()
     try:
-        import pynvml
+        nvml = closing.enter_context(_nvml())
+        meters = tuple(_meters_of(nvml))
     except ImportError:
         return _meters(problem="the package nvidia-ml-py is not installed")
-
-    def close() -> None:
-        with suppress(Exception):
-            pynvml.nvmlShutdown()
-
-    try:
-        pynvml.nvmlInit()
     except Exception as error:
+        closing.close()
         return _meters(problem=f"NVML: {error}")
-    try:
-        meters = tuple(_meters_of(pynvml))
-    except Exception as error:
-        close()
-        return _meters(problem=f"NVML: {error}")
-    return _meters(meters, "" if meters else "NVML finds no GPU", close)
+    return _meters(meters, "" if meters else "NVML finds no GPU", closing.close)
 
 
 def _meters_of(nvml: Any) -> Iterator[GpuMeter]:
@@ -102,7 +93,8 @@ def _nvml() -> Iterator[Any]:
     try:
         yield pynvml
     finally:
-        pynvml.nvmlShutdown()
+        with suppress(Exception):
+            pynvml.nvmlShutdown()
 
 
 def _handles(nvml: Any) -> Iterator[tuple[int, Any]]:

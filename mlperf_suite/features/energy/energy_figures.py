@@ -95,6 +95,11 @@ class EnergyFigures:
         """The kinds whose energy is known."""
         return tuple(kind for kind in self.kinds if kind.joules is not None)
 
+    @property
+    def costs(self) -> dict[str, float]:
+        rows = ((f"{kind.kind} energy, J/token", kind.joules_per_token) for kind in self.measured)
+        return {name: joules for name, joules in rows if joules}
+
 
 @dataclass(frozen=True, slots=True)
 class Curve:

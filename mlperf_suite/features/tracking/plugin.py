@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Read baselines from MLflow before anything asks for them."""
     settings = settings_of(config)
     if any(map(is_tracked, settings.baselines)) and settings.logs is None:
-        from mlperf_suite.features.tracking.tracked_baselines import tracked_baselines
+        from mlperf_suite.features.tracking.tracked_runs import tracked_baselines
 
         try:
             config.stash[BASELINES] = tracked_baselines(settings)
@@ -58,7 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Compare only what is selected with what an experiment has."""
     if baselines := session.config.stash.get(BASELINES, {}):
-        from mlperf_suite.features.tracking.tracked_baselines import drop_unselected
+        from mlperf_suite.features.tracking.tracked_runs import drop_unselected
 
         keys = plan_of(session.config, session.items).keys
         drop_unselected(baselines, {key.benchmark_and_scenario for key in keys})

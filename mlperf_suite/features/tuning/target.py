@@ -169,8 +169,8 @@ TARGETS: Mapping[str, TuneTarget] = {
 def costs_of(runs: Sequence[TrialFiles]) -> dict[str, float]:
     """What the runs took of their users and of the machine, by name with unit; lower is better.
 
-    Latencies of a performance run as LoadGen reports them, or of the requests of another; energy
-    where a counter was read.
+    Latencies of a performance run as LoadGen reports them, or of the requests of another; what
+    features add (`Summary.parts`), such as energy.
     """
     costs: dict[str, float] = {}
     for run in runs:
@@ -179,10 +179,8 @@ def costs_of(runs: Sequence[TrialFiles]) -> dict[str, float]:
         elif timeline := read_timeline(run.folder / "Accuracy"):
             costs = {**_request_costs(timeline), **costs}
         costs |= _at_the_peak(run.folder)
-        energy = run.summary.parts.get("run.energy")
-        for kind in energy.measured if energy else ():
-            if kind.joules_per_token:
-                costs[f"{kind.kind} energy, J/token"] = kind.joules_per_token
+        for part in run.summary.parts.values():
+            costs |= getattr(part, "costs", {})
         for point in curve.measured if (curve := curve_of(run.summary)) else ():
             if point.concurrency == 1 and point.ttft_p90_ms and point.tpot_p90_ms:
                 costs |= {"TTFT p90 of one user, ms": point.ttft_p90_ms}

@@ -29,7 +29,7 @@ def endpoint_options(file: Path, *, in_file: bool) -> list[str]:
     headers = {"X-Team": HEADER, "Proxy-Authorization": f"Basic {SCHEMED}"}
     endpoint = [
         "-p",
-        "evidence.whole_sessions.asked_endpoint_plugin",
+        "evidence.servers.with_mmlu.asked_endpoint_plugin",
         "--endpoint=http://host:8000",
     ]
     if not in_file:
