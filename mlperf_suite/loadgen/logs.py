@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import sys
 from array import array
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
 from io import BufferedReader
 from itertools import accumulate, chain, islice
 from pathlib import Path
@@ -128,14 +129,14 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """A line's members, as LoadGen writes them."""
 
     key: str
-    value: msgspec.Raw
+    value: Any
     time_ms: Any
     namespace: str
     event_type: str
     metadata: _Metadata
 
 
-_LINE = msgspec.json.Decoder(_Line)
+_LINE, _LINES = msgspec.json.Decoder(_Line), msgspec.json.Decoder(list[_Line])
 _STRINGS = 16
 """The names and texts in a line, without its value."""
 _NOT_AS_WRITTEN = (msgspec.MsgspecError, ValueError, RecursionError)
@@ -153,7 +154,7 @@ def _as_written(line: bytes) -> tuple[_Line, Any] | None:
         else:
             text = line[len(_PREFIX) :]
             entry = _LINE.decode(text)
-            value = msgspec.json.decode(entry.value)
+            value = entry.value
             strings = _STRINGS + isinstance(value, str)
     except _NOT_AS_WRITTEN:
         return None
@@ -170,14 +171,27 @@ _SHARED_BYTES = range(2**10, 2**22)
 
 def _long_line(line: bytes) -> tuple[bytes, Any]:
     """A line's JSON with 0 for its value, and that value. Raises ValueError for a foreign line."""
-    before, name, rest = line.removeprefix(_PREFIX).partition(b'"value": ')
-    value, comma, after = rest.rpartition(b', "time_ms"')
-    return b"".join((before, name, b"0", comma, after)), _long_value(value)
+    start, end, value = _long_value(line, 0, len(line))
+    return b"%b0%b" % (line[len(_PREFIX) : start], line[end:]), value
 
 
-@lru_cache(maxsize=8)
-def _long_value(text: bytes) -> Any:
-    return strict_json.loads(text.decode("ascii"))
+def _long_value(text: bytes | bytearray, start: int, end: int) -> tuple[int, int, Any]:
+    """The value of the line at a place in a text without backslashes, and the value's own place.
+    Raises ValueError for a foreign line."""
+    start = text.index(_VALUE, start, end) + len(_VALUE)
+    end = text.rindex(b', "time_ms"', start, end)
+    for known, value in _known_values:
+        if len(known) == end - start and text.startswith(known, start):
+            return start, end, value
+    new = bytes(text[start:end])
+    known_value = new, strict_json.loads(new.decode("ascii"))
+    _known_values.appendleft(known_value)
+    return start, end, known_value[1]
+
+
+_VALUE = b'"value": '
+_known_values: deque[tuple[bytes, Any]] = deque(maxlen=8)
+"""The last long values that were read, each of which many logs may have."""
 
 
 @dataclass(slots=True)
@@ -194,16 +208,18 @@ class _DetailReader:
 
     def read(self, number: int, line: bytes) -> None:
         if (as_written := _as_written(line)) is not None:
-            entry, value = as_written
-            writer = entry.metadata
-            self._add(number, entry.key, value, entry.time_ms, writer.pid, writer.tid)
-            if writer.is_error or writer.is_warning:
-                self._note(value, writer.is_error, writer.is_warning)
+            self.take(number, *as_written)
             return
         text = line.decode("utf-8", errors="replace")
         self.is_utf8 &= "\N{REPLACEMENT CHARACTER}" not in text
         if text.strip():
             self._read_other(number, text)
+
+    def take(self, number: int, entry: _Line, value: Any) -> None:
+        writer = entry.metadata
+        self._add(number, entry.key, value, entry.time_ms, writer.pid, writer.tid)
+        if writer.is_error or writer.is_warning:
+            self._note(value, writer.is_error, writer.is_warning)
 
     def _read_other(self, number: int, text: str) -> None:
         prefix, entry = _PREFIX.decode(), None
@@ -269,11 +285,56 @@ def _detail_of(lines: Iterable[bytes]) -> DetailLog:
 
 
 def _read_detail(path: Path) -> DetailLog:
-    """Read a detail log line by line. Raises OSError."""
+    """Read a detail log, in one piece unless it is long. Raises OSError."""
     with open_regular(path, _MAX_LOG_BYTES) as file:
+        size = file.raw.readinto(_at_once)
+        if size < len(_at_once) and not file.raw.read(1):
+            if (log := _written_at_once(_at_once, size)) is not None:
+                return log
+        file.raw.seek(0)
         # Through a small buffer, a line of thousands of samples takes several times as long.
         lines = BufferedReader(file.raw, 2**19)
         return _detail_of(iter(partial(lines.readline, _MAX_LINE_BYTES), b""))
+
+
+_at_once = bytearray(2**20)
+"""For the text of a log: to allocate as much for each takes as long as to read it."""
+
+
+def _written_at_once(text: bytearray, size: int) -> DetailLog | None:
+    """The log in the first bytes of a buffer, if it is of ASCII lines in LoadGen's own form alone,
+    which are decoded together; None for any other."""
+    if text.find(b"\\", 0, size) >= 0:
+        return None
+    values_of_long, parts = dict[int, Any](), list[bytearray | bytes]()
+    number = copied = start = 0
+    try:
+        while start < size:
+            end = text.find(b"\n", start, size)
+            end = size if end < 0 else end
+            if end - start in _SHARED_BYTES:
+                at, after, values_of_long[number] = _long_value(text, start, end)
+                parts += [text[copied:at], b"0"]
+                copied = after
+            number, start = number + 1, end + 1
+        short = b"".join((*parts, text[copied:size]))
+        # Without lists in it, a line that begins like this begins an entry.
+        each_begins = short.count(b"\n" + _BEGUN) == number - 1 and short.startswith(_BEGUN)
+        if not each_begins or short.count(_BEGUN) > number or b"[" in short or not short.isascii():
+            return None
+        written = _LINES.decode(b"[%b]" % short.replace(_BEGUN, b",{")[1:])
+    except _NOT_AS_WRITTEN:
+        return None
+    strings = _STRINGS * number + sum(isinstance(each.value, str) for each in written)
+    if len(written) != number or short.count(b'"') != 2 * strings:
+        return None
+    reader = _DetailReader()
+    for place, each in enumerate(written):
+        reader.take(place + 1, each, values_of_long.get(place, each.value))
+    return reader.whole()
+
+
+_BEGUN = _PREFIX + b"{"
 
 
 class TokenIds(Sequence[int]):

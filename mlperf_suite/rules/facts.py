@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from functools import wraps
+from typing import ClassVar, Generic, Literal, TypeVar, TypeVarTuple
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import (
@@ -22,6 +23,8 @@ from mlperf_suite.loadgen.load_plan import ACCURACY_ONLY
 from mlperf_suite.loadgen.logs import DETAIL, AccuracyLog, DetailLog, RunLogs
 from mlperf_suite.rules.verdict import Verdict, VerdictError, failure, not_judged
 
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 Division = Literal["closed", "open"]
 Subject = str
 """What a rule judges: a run of a mode, a part of a kept run's folder (`kept_run`), a `benchmark`
@@ -259,6 +262,38 @@ class RunFacts(Facts):
         if moment is None:
             raise absent(f"a timestamp of {key}")
         return moment
+
+
+class ByIdentity(Generic[T]):
+    """A value as the key of a cache: the same object alone, which the key keeps alive."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: T) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ByIdentity) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def once_per_run(read: Callable[[RunFacts, *Ts], T]) -> Callable[[RunFacts, *Ts], T]:
+    """For what several rules read of a run, all of which judge it before they judge another."""
+    last: list[RunFacts] = []
+    readings: dict[object, T] = {}
+
+    @wraps(read)
+    def reading(run: RunFacts, *args: *Ts) -> T:
+        if not last or last[0] is not run:
+            last[:] = [run]
+            readings.clear()
+        if args not in readings:
+            readings[args] = read(run, *args)
+        return readings[args]
+
+    return reading
 
 
 def version_numbers(version: str) -> tuple[int, int, int] | None:
