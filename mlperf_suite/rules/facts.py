@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import ClassVar, Generic, Literal, TypeVar, TypeVarTuple
+from functools import lru_cache
+from typing import Any, ClassVar, Literal
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import (
@@ -23,8 +23,6 @@ from mlperf_suite.loadgen.load_plan import ACCURACY_ONLY
 from mlperf_suite.loadgen.logs import DETAIL, AccuracyLog, DetailLog, RunLogs
 from mlperf_suite.rules.verdict import Verdict, VerdictError, failure, not_judged
 
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
 Division = Literal["closed", "open"]
 Subject = str
 """What a rule judges: a run of a mode, a part of a kept run's folder (`kept_run`), a `benchmark`
@@ -120,9 +118,10 @@ class SessionFacts:
     cached_tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RunFacts(Facts):
-    """All that a rule may know of a run, and its way to read the run's detail log.
+    """All that a rule may know of a run, and its way to read the run's detail log. Each is equal to
+    itself alone, so that what several rules read of a run is kept for the next one (`of_run`).
 
     The readings raise VerdictError if a key is missing or has an unsuitable value.
 
@@ -264,12 +263,14 @@ class RunFacts(Facts):
         return moment
 
 
-class ByIdentity(Generic[T]):
+of_run = lru_cache(maxsize=4)
+"""For what several rules read of a run, one after the other."""
+
+
+class ByIdentity:
     """A value as the key of a cache: the same object alone, which the key keeps alive."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, value: T) -> None:
+    def __init__(self, value: Any) -> None:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
@@ -277,23 +278,6 @@ class ByIdentity(Generic[T]):
 
     def __hash__(self) -> int:
         return id(self.value)
-
-
-def once_per_run(read: Callable[[RunFacts, *Ts], T]) -> Callable[[RunFacts, *Ts], T]:
-    """For what several rules read of a run, all of which judge it before they judge another."""
-    last: list[RunFacts] = []
-    readings: dict[object, T] = {}
-
-    @wraps(read)
-    def reading(run: RunFacts, *args: *Ts) -> T:
-        if not last or last[0] is not run:
-            last[:] = [run]
-            readings.clear()
-        if args not in readings:
-            readings[args] = read(run, *args)
-        return readings[args]
-
-    return reading
 
 
 def version_numbers(version: str) -> tuple[int, int, int] | None:

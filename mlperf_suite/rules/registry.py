@@ -210,9 +210,7 @@ def rules_for(
 
 
 @lru_cache(maxsize=64)
-def _rules_for(
-    benchmark: ByIdentity[Benchmark], scenario: ByIdentity[Scenario], mode: Mode, *terms: Any
-) -> list[Rule]:
+def _rules_for(benchmark: ByIdentity, scenario: ByIdentity, mode: Mode, *terms: Any) -> list[Rule]:
     of_run = benchmark.value, scenario.value
     return [entry for entry in rules_of(mode) if entry.applies_to(*of_run, *terms)]
 

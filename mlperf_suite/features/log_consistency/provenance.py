@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any
 
 from mlperf_suite.features.log_consistency.agreement import FigureRange, agreement_rule
 from mlperf_suite.features.log_consistency.log_figures import (
@@ -25,7 +24,7 @@ from mlperf_suite.features.log_consistency.releases import (
     unfollowed_setting,
 )
 from mlperf_suite.loadgen.logs import DetailLog
-from mlperf_suite.rules.facts import ByIdentity, RunFacts
+from mlperf_suite.rules.facts import RunFacts
 from mlperf_suite.rules.registry import rule
 from mlperf_suite.rules.verdict import Verdict, failure, not_judged, verdict
 
@@ -55,8 +54,9 @@ def loadgen_files(run: RunFacts) -> Verdict:
     """
     logged_version = str(run.detail["loadgen_version"])
     files = run.detail["loadgen_file_sha1"]
-    own_print = _print_of(ByIdentity(files))
-    if own_print is None:
+    if not isinstance(files, dict) or not all(
+        isinstance(sha, str) and _SHA1.fullmatch(sha) for sha in files.values()
+    ):
         raise failure("no hashes of LoadGen's files")
     version, _, commit = logged_version.partition(" @ ")
     log_message = str(run.detail["loadgen_git_log_message"])
@@ -65,18 +65,9 @@ def loadgen_files(run: RunFacts) -> Verdict:
     prints = RELEASES.get(version)
     if prints is None:
         return _unknown_release_verdict(run, logged_version)
+    own_print = fingerprint(files)
     words = f"{len(files)} files of LoadGen {logged_version}, fingerprint {own_print}"
     return verdict(own_print in prints, words, f"{version}: {' or '.join(prints)}")
-
-
-@lru_cache(maxsize=8)
-def _print_of(files: ByIdentity[Any]) -> str | None:
-    """The fingerprint of hashes by file, None if it has others; of many logs they are one object."""
-    if not isinstance(files.value, dict) or not all(
-        isinstance(sha, str) and _SHA1.fullmatch(sha) for sha in files.value.values()
-    ):
-        return None
-    return fingerprint(files.value)
 
 
 def _unknown_release_verdict(run: RunFacts, version: str) -> Verdict:
@@ -138,12 +129,13 @@ def summary_agrees(run: RunFacts) -> Verdict:
     text, stopping = _without_stopping(lines)
     sentences, keys, figures = _sentences(detail), set(), 0
     for line in text.split("\n"):
-        label, _, words = (part.strip() for part in line.partition(":"))
-        if label not in LABELS:
+        label, _, words = line.partition(":")
+        key = LABELS.get(label := label.strip())
+        if key is None:
             if line not in sentences and not _is_advice(line, detail):
                 raise failure(f"'{line}' in the summary", why="LoadGen writes no such line there")
             continue
-        key, figures = LABELS[label], figures + 1
+        words, figures = words.strip(), figures + 1
         keys.add(key)
         if (value := detail[key]) is not None and not _same(words, value):
             return verdict(False, f"{label}: {words}", f"{key} {value}")
@@ -317,7 +309,7 @@ def log_lines(run: RunFacts) -> Verdict:
     if not is_known(version):
         return _unknown_release_verdict(run, version)
     keys = tuple(entry.key for entry in run.detail.entries)
-    errors, counted = _noted_keys(keys)
+    errors = [key for key in keys if key.startswith("error")]
     if len(errors) > len(run.detail.errors):
         return verdict(False, f"{errors[0]} that is marked as none")
     problem = out_of_place(
@@ -328,15 +320,14 @@ def log_lines(run: RunFacts) -> Verdict:
         valid=run.detail["result_validity"] == "VALID",
         counts_tokens=run.scenario.counts_tokens,
     )
-    for key in counted:
+    for key in _counted(keys):
         run.whole(key)
     return verdict(not problem, problem or f"{len(keys)} lines")
 
 
 @lru_cache(maxsize=8)
-def _noted_keys(keys: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """The keys of errors among a log's, and those of counts. Most logs have the same keys."""
-    return [k for k in keys if k.startswith("error")], [k for k in keys if _COUNTED.fullmatch(k)]
+def _counted(keys: tuple[str, ...]) -> list[str]:
+    return [key for key in keys if _COUNTED.fullmatch(key)]
 
 
 _COUNTED = re.compile(

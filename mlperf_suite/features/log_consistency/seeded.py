@@ -22,7 +22,7 @@ from mlperf_suite.features.log_consistency.schedule import (
     schedule,
 )
 from mlperf_suite.rules.accuracy_files import parse_cut_log
-from mlperf_suite.rules.facts import ByIdentity, RunFacts, once_per_run
+from mlperf_suite.rules.facts import ByIdentity, RunFacts, of_run
 from mlperf_suite.rules.registry import SERVER
 from mlperf_suite.rules.verdict import (
     Verdict,
@@ -52,7 +52,7 @@ def _alike(logged: object, drawn: object) -> bool:
 
 
 @lru_cache(maxsize=8)
-def _compared(one: ByIdentity[object], other: ByIdentity[object]) -> bool:
+def _compared(one: ByIdentity, other: ByIdentity) -> bool:
     return bool(one.value == other.value)
 
 
@@ -202,7 +202,7 @@ def _in_words(queries: int, samples: int, duration_ns: int) -> str:
     return f"{query_words(queries)} of {samples:,} samples in {duration_ns / 1e9:,.9f} s"
 
 
-@once_per_run
+@of_run
 def _schedules(run: RunFacts) -> list[Schedule]:
     """The schedules that the log's settings allow: for its rate as printed, and as rounded.
 

@@ -54,9 +54,6 @@ def read_upload(submission: Path) -> UploadFacts:
     return UploadFacts(tuple(sorted(refused)), tuple(sorted(keys)), problem)
 
 
-_CONFIGURATIONS = ("config.yaml", "config.yml")
-
-
 def _files(root: Path) -> Iterator[tuple[Path, str]]:
     """Each configuration of the official client below a folder, with "", and each file and folder
     that is refused, with the reason.
@@ -76,7 +73,7 @@ def _files(root: Path) -> Iterator[tuple[Path, str]]:
             reason = _why_refused(entry)
             if entry.is_dir(follow_symlinks=False) and not reason:
                 waiting.append(folder / entry.name)
-            elif reason or entry.name in _CONFIGURATIONS:
+            elif reason or entry.name in ("config.yaml", "config.yml"):
                 yield folder / entry.name, reason
 
 
