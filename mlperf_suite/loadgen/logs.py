@@ -8,11 +8,11 @@ from __future__ import annotations
 import contextlib
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
 from io import BufferedReader
-from itertools import accumulate, chain, islice
+from itertools import accumulate, chain, count, islice
 from pathlib import Path
 from typing import Annotated, Any, overload
 
@@ -128,56 +128,70 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """A line's members, as LoadGen writes them."""
 
     key: str
-    value: msgspec.Raw
-    time_ms: Any
+    value: Any
+    time_ms: Annotated[float, msgspec.Meta(ge=-_MAX_NUMBER, le=_MAX_NUMBER)]
     namespace: str
     event_type: str
     metadata: _Metadata
 
 
-_LINE = msgspec.json.Decoder(_Line)
+_LINES = msgspec.json.Decoder(list[_Line])
 _STRINGS = 16
 """The names and texts in a line, without its value."""
 _NOT_AS_WRITTEN = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
-def _as_written(line: bytes) -> tuple[_Line, Any] | None:
-    """A line in LoadGen's own form, and its value; None for any other, which takes ten times as
-    long to read."""
-    if not line.startswith(_PREFIX) or b"\\" in line or not line.isascii():
+def _as_written(text: bytes | bytearray, size: int) -> list[_Line] | None:
+    """The entries of the first bytes of a text, if all of its lines are in LoadGen's own form; None
+    for any other, which takes ten times as long to read."""
+    if text.find(b"\\", 0, size) >= 0:
         return None
+    values, parts = dict[int, Any](), list[bytes | bytearray]()
+    lines = copied = start = 0
     try:
-        if len(line) in _SHARED_BYTES:
-            text, value = _long_line(line)
-            entry, strings = _LINE.decode(text), _STRINGS
-        else:
-            text = line[len(_PREFIX) :]
-            entry = _LINE.decode(text)
-            value = msgspec.json.decode(entry.value)
-            strings = _STRINGS + isinstance(value, str)
+        while start < size:
+            end = text.find(b"\n", start, size)
+            end = size if end < 0 else end
+            if end - start in _SHARED_BYTES:
+                at, after, values[lines] = _long_value(text, start, end)
+                parts += [text[copied:at], b"0"]
+                copied = after
+            lines, start = lines + 1, end + 1
+        short = b"".join((b"\n", *parts, text[copied:size]))
+        # Without lists in it, a line that begins like an entry begins one.
+        first, *entries = short.split(b"\n" + _PREFIX + b"{")
+        if first or len(entries) != lines or b"[" in short or not short.isascii():
+            return None
+        written = _LINES.decode(b"[{%b]" % b",{".join(entries))
     except _NOT_AS_WRITTEN:
         return None
-    # A member that stands twice, or members in the value, would have more quotes.
-    is_plain = text.count(b'"') == 2 * strings and text.count(b"[") < _FEW
-    return (entry, value) if is_plain else None
+    # A member that stands twice, or members in a value, would have more quotes.
+    strings = _STRINGS * lines + sum(isinstance(each.value, str) for each in written)
+    if len(written) != lines or short.count(b'"') != 2 * strings:
+        return None
+    for place, value in values.items():
+        written[place].value = value
+    return written
 
 
-_FEW = 50
-"""Brackets, which cannot be nested too deeply."""
 _SHARED_BYTES = range(2**10, 2**22)
 """Of a line whose value the logs of many runs have alike: LoadGen's files, the samples loaded."""
+_known_values: deque[tuple[bytes, Any]] = deque(maxlen=8)
+"""The long values that were read last."""
 
 
-def _long_line(line: bytes) -> tuple[bytes, Any]:
-    """A line's JSON with 0 for its value, and that value. Raises ValueError for a foreign line."""
-    before, name, rest = line.removeprefix(_PREFIX).partition(b'"value": ')
-    value, comma, after = rest.rpartition(b', "time_ms"')
-    return b"".join((before, name, b"0", comma, after)), _long_value(value)
-
-
-@lru_cache(maxsize=8)
-def _long_value(text: bytes) -> Any:
-    return strict_json.loads(text.decode("ascii"))
+def _long_value(text: bytes | bytearray, start: int, end: int) -> tuple[int, int, Any]:
+    """Where the value of a line of a text begins and ends, and the value. Raises ValueError for a
+    foreign line."""
+    start = text.index(b'"value": ', start, end) + 9
+    end = text.rindex(b', "time_ms"', start, end)
+    for known, value in _known_values:
+        if len(known) == end - start and text.startswith(known, start):
+            return start, end, value
+    new = bytes(text[start:end])
+    value = strict_json.loads(new.decode("ascii"))
+    _known_values.appendleft((new, value))
+    return start, end, value
 
 
 @dataclass(slots=True)
@@ -189,42 +203,64 @@ class _DetailReader:
     warnings: list[str] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
+    lines: int = 0
     is_utf8: bool = True
     is_short: bool = True
 
-    def read(self, number: int, line: bytes) -> None:
-        if (as_written := _as_written(line)) is not None:
-            entry, value = as_written
-            writer = entry.metadata
-            self._add(number, entry.key, value, entry.time_ms, writer.pid, writer.tid)
-            if writer.is_error or writer.is_warning:
-                self._note(value, writer.is_error, writer.is_warning)
+    def read(self, text: bytes | bytearray, size: int) -> None:
+        """Read whole lines: the first bytes of a text."""
+        if self._read_as_written(text, size):
             return
-        text = line.decode("utf-8", errors="replace")
-        self.is_utf8 &= "\N{REPLACEMENT CHARACTER}" not in text
-        if text.strip():
-            self._read_other(number, text)
+        for line in bytes(text[:size]).removesuffix(b"\n").split(b"\n"):
+            if not self._read_as_written(line, len(line)):
+                self._read_line(line)
 
-    def _read_other(self, number: int, text: str) -> None:
+    def _read_as_written(self, text: bytes | bytearray, size: int) -> bool:
+        written = _as_written(text, size)
+        if written is None:
+            return False
+        new = {sys.intern(each.key): each.value for each in written}
+        numbers = range(self.lines + 1, self.lines + len(written) + 1)
+        self.lines += len(written)
+        is_short = len(new) == len(written) and self.lines <= _MAX_ENTRIES
+        is_noted = any(e.metadata.is_error or e.metadata.is_warning for e in written)
+        if is_short and not is_noted and self.values.keys().isdisjoint(new):
+            self.values |= new
+            self.entries += [
+                Entry(number, key, e.value, e.time_ms, e.metadata.pid, e.metadata.tid)
+                for number, key, e in zip(numbers, new, written, strict=True)
+            ]
+            return True
+        for number, entry in zip(numbers, written, strict=True):
+            by = entry.metadata
+            self._add(number, entry.key, entry.value, entry.time_ms, by.pid, by.tid)
+            self._note(entry.value, by.is_error, by.is_warning)
+        return True
+
+    def _read_line(self, line: bytes) -> None:
+        self.lines, text = self.lines + 1, line.decode("utf-8", errors="replace")
+        self.is_utf8 &= "\N{REPLACEMENT CHARACTER}" not in text
+        if not text.strip():
+            return
         prefix, entry = _PREFIX.decode(), None
         try:
             entry = strict_json.loads(text[len(prefix) :]) if text.startswith(prefix) else None
         except strict_json.RepeatedMemberError as error:
-            self.damage.append(f"line {number} has {error}")
+            self.damage.append(f"line {self.lines} has {error}")
             return
         except ValueError:
             pass
         if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
-            self.damage.append(f"line {number} is not an MLLOG entry")
+            self.damage.append(f"line {self.lines} is not an MLLOG entry")
             return
         value, metadata = entry.get("value"), entry.get("metadata")
         writer = metadata if isinstance(metadata, dict) else {}
         stamp, is_error = entry.get("time_ms"), writer.get("is_error")
-        self._add(number, entry["key"], value, stamp, writer.get("pid"), writer.get("tid"))
+        self._add(self.lines, entry["key"], value, stamp, writer.get("pid"), writer.get("tid"))
         if isinstance(is_error, bool):
             self._note(value, is_error, bool(writer.get("is_warning")))
         else:
-            self.damage.append(f"line {number} does not say whether it is an error")
+            self.damage.append(f"line {self.lines} does not say whether it is an error")
 
     def _add(
         self, number: int, key: str, value: Any, stamp: object, process: object, thread: object
@@ -258,22 +294,23 @@ class _DetailReader:
 
 
 def parse_detail(text: str) -> DetailLog:
-    return _detail_of(text.encode("utf-8", "surrogatepass").split(b"\n"))
-
-
-def _detail_of(lines: Iterable[bytes]) -> DetailLog:
-    reader = _DetailReader()
-    for number, line in enumerate(lines, 1):
-        reader.read(number, line)
+    reader, raw = _DetailReader(), text.encode("utf-8", "surrogatepass")
+    reader.read(raw, len(raw))
     return reader.whole()
 
 
+_buffer = bytearray(2**20)
+"""For the parts of a log: to allocate one for each takes as long as to read it."""
+
+
 def _read_detail(path: Path) -> DetailLog:
-    """Read a detail log line by line. Raises OSError."""
+    """Read a detail log part by part. Raises OSError."""
+    reader = _DetailReader()
     with open_regular(path, _MAX_LOG_BYTES) as file:
-        # Through a small buffer, a line of thousands of samples takes several times as long.
-        lines = BufferedReader(file.raw, 2**19)
-        return _detail_of(iter(partial(lines.readline, _MAX_LINE_BYTES), b""))
+        while size := file.readinto(_buffer):
+            rest = b"" if size < len(_buffer) else file.readline(_MAX_LINE_BYTES)
+            reader.read(_buffer + rest if rest else _buffer, size + len(rest))
+    return reader.whole()
 
 
 class TokenIds(Sequence[int]):
@@ -285,7 +322,7 @@ class TokenIds(Sequence[int]):
 
     __slots__ = ("_ids",)
 
-    def __init__(self, little_endian: bytes) -> None:
+    def __init__(self, little_endian: bytes | array[int]) -> None:
         # The machine's byte order is assumed to be the log's, as in LoadGen itself.
         self._ids = array("i", little_endian)
 
@@ -383,7 +420,7 @@ class LoggedAnswers(Sequence[LoggedSample]):
         return iter(self._made)
 
     def _answer(self, n: int) -> LoggedSample:
-        ids = TokenIds(_part(self._ids, self._ends, n).tobytes())
+        ids = TokenIds(_part(self._ids, self._ends, n))
         first = tuple(_part(self._first, self._first_ends, n)) if self._streams[n] else None
         count, place = self._count[n], self._place[n]
         return LoggedSample(
@@ -541,76 +578,62 @@ _ANSWERS = msgspec.json.Decoder(list[_Answer])
 
 
 def _read_accuracy(path: Path) -> AccuracyLog:
-    """Read an accuracy log, entry by entry if each has its own line, as LoadGen writes them: a log
-    of long answers takes hundreds of megabytes. Raises OSError."""
+    """Read an accuracy log, some entries at a time if each has its own line, as LoadGen writes
+    them: a log of long answers takes hundreds of megabytes. Raises OSError."""
     with open_regular(path, _MAX_LOG_BYTES) as file:
         with contextlib.suppress(ValueError):
-            return logged_answers(chain.from_iterable(map(_answers, _batches(_by_line(file), len))))
+            return _logged_answers(map(_answers, _entries_by_line(file)))
         # In another format or damaged: parsing the whole text shows what is wrong.
         file.seek(0)
         return parse_accuracy(file.read().decode("utf-8", errors="replace"))
 
 
-def _answers(texts: Sequence[bytes]) -> Sequence[Any]:
-    """Entries, in LoadGen's own form or any other. Raises ValueError if one is not JSON."""
-    text = b"[" + b",".join(texts) + b"]"
-    with contextlib.suppress(*_NOT_AS_WRITTEN):
+def _answers(text: bytes) -> Sequence[Any]:
+    """A JSON list of entries, in LoadGen's own form or any other. Raises ValueError."""
+    try:
         answers = _ANSWERS.decode(text)
         if text.count(b'"') == sum(each.quotes for each in answers) and b"\\" not in text:
             return answers
-    return [strict_json.loads(each.decode("utf-8", errors="replace")) for each in texts]
+    except msgspec.ValidationError:
+        pass
+    except _NOT_AS_WRITTEN:
+        raise ValueError("no JSON") from None
+    return list(strict_json.loads(text.decode("utf-8", errors="replace")))
 
 
-def _batches(items: Iterable[Any], size: Callable[[Any], int]) -> Iterator[list[Any]]:
-    """A thousand short ones at a time, or 64 KiB of long ones: none takes much memory."""
-    batch, total = list[Any](), 0
-    for item in items:
-        batch.append(item)
-        total += size(item)
-        if len(batch) == 1000 or total > 2**16:
-            yield batch
-            batch, total = [], 0
-    yield batch
+def _entries_by_line(file: BufferedReader) -> Iterator[bytes]:
+    """The JSON lists that follow one another in a list whose entries begin lines, each of some
+    64 KiB. Raises ValueError for another text."""
+    text, beginning = file.read(_SOME_BYTES) + file.readline(), b"["
+    while text:
+        rest = file.read(_SOME_BYTES) + file.readline()
+        if rest.strip(_JSON_SPACE) in (b"", b"]"):
+            text, rest = text + rest, file.read(1)
+        entries, end = text.strip(_JSON_SPACE), b"," if rest else b"]"
+        # A comma without entries before it stands there twice.
+        if not entries.startswith(beginning) or not entries.endswith(end) or entries == end:
+            raise ValueError("no list with a line for each entry")
+        yield b"[%b]" % entries[len(beginning) : -1]
+        text, beginning = rest, b""
 
 
-def _by_line(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The entries of a JSON list whose brackets and entries each have their own line.
-
-    Raises ValueError for any other text.
-    """
-    begun = closed = False
-    after = b"["
-    for line in lines:
-        text = line.strip(_JSON_SPACE)
-        if not text:
-            continue
-        if closed or (not begun and text != b"["):
-            raise ValueError("more than a list, a line for each entry")
-        if not begun:
-            begun = True
-        elif text == b"]" and after != b",":
-            closed = True
-        elif after:
-            after = b"," if text.endswith(b",") else b""
-            yield text.removesuffix(b",")
-        else:
-            raise ValueError("no comma between entries")
-    if not closed:
-        raise ValueError("does not end")
+_SOME_BYTES = 2**16
 
 
-def logged_answers(entries: Iterable[Any]) -> AccuracyLog:
+def logged_answers(entries: Sequence[Any]) -> AccuracyLog:
     """The answers of an accuracy log's entries; other content becomes damage."""
-    samples, damage = LoggedAnswers(), list[str]()
+    return _logged_answers(entries[n : n + 1000] for n in range(0, len(entries), 1000))
 
-    def parts() -> Iterator[_Parts]:
-        for number, entry in enumerate(entries, 1):
+
+def _logged_answers(batches: Iterable[Sequence[Any]]) -> AccuracyLog:
+    samples, damage, numbers = LoggedAnswers(), list[str](), count(1)
+    for entries in batches:
+        answers = list[_Parts]()
+        for entry, number in zip(entries, numbers, strict=False):
             try:
-                yield _parts(entry)
+                answers.append(_parts(entry))
             except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
                 damage.append(f"entry {number}: {type(error).__name__}: {str(error)[:80]}")
-
-    for answers in _batches(parts(), lambda answer: len(answer[1])):
         samples.extend(answers)
     if samples.are_wide:
         samples = _narrowed(samples)

@@ -51,7 +51,8 @@ _END = re.compile(
 """The remaining tail of a long answer may begin with its closing quote."""
 _ENTRY_BEGINNING = re.compile(r'\{ "seq_id" : (\d{1,19}), "qsl_idx" : (\d{1,19}), "data"')
 _ANSWER = re.compile(r'\{ "seq_id" : \d{1,19}, "qsl_idx" : (\d{1,19}), "data" : "([0-9A-F]*)("?)')
-_HEX = re.compile(r"[0-9A-F]+")
+_HEX_ALONE = bytes(c if chr(c) in "0123456789ABCDEF" else ord(" ") for c in range(256))
+_CUT = re.compile(r"^\.\.\.\r?$", re.MULTILINE)
 _OF_INT64 = 16
 """The hex digits of the widest token."""
 
@@ -148,9 +149,10 @@ def parse_cut_log(text: str) -> CutLog:
     )
     return CutLog(
         _BEGINNING.match(text) is not None,
-        _END.search(text) is not None,
-        re.search(r"^\.\.\.\r?$", text, re.MULTILINE) is None,
+        # What comes before the last answer is no part of the end.
+        _END.search(text, max(text.rfind('"data"'), 0)) is not None,
+        _CUT.search(text, text.find("...")) is None if "..." in text else True,
         entries,
         tuple((int(m[1]), int(m[2])) for m in _ENTRY_BEGINNING.finditer(text)),
-        max(map(len, _HEX.findall(text)), default=0),
+        max(map(len, text.encode("ascii", "replace").translate(_HEX_ALONE).split()), default=0),
     )

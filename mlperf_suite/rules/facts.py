@@ -6,7 +6,8 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from functools import lru_cache
+from typing import Any, ClassVar, Literal
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import (
@@ -117,9 +118,10 @@ class SessionFacts:
     cached_tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RunFacts(Facts):
-    """All that a rule may know of a run, and its way to read the run's detail log.
+    """All that a rule may know of a run, and its way to read the run's detail log. Each is equal to
+    itself alone, so that what several rules read of a run is kept for the next one (`of_run`).
 
     The readings raise VerdictError if a key is missing or has an unsuitable value.
 
@@ -259,6 +261,23 @@ class RunFacts(Facts):
         if moment is None:
             raise absent(f"a timestamp of {key}")
         return moment
+
+
+of_run = lru_cache(maxsize=4)
+"""For what several rules read of a run, one after the other."""
+
+
+class ByIdentity:
+    """A value as the key of a cache: the same object alone, which the key keeps alive."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ByIdentity) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
 
 
 def version_numbers(version: str) -> tuple[int, int, int] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import LOADGEN, Benchmark, Scenario
 from mlperf_suite.feature import features
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
-from mlperf_suite.rules.facts import Division, Facts, RunFacts, Subject
+from mlperf_suite.rules.facts import ByIdentity, Division, Facts, RunFacts, Subject
 from mlperf_suite.rules.verdict import Verdict, VerdictError, in_words, verdict
 
 AnyCheck = TypeVar("AnyCheck", bound=Callable[[Any], Verdict])
@@ -153,6 +153,7 @@ def rule(*subjects: Subject, **terms: Any) -> Callable[[AnyCheck], AnyCheck]:
             _RULES.append(entry)
             _NAMED[entry.name] = entry
         rules_of.cache_clear()
+        _rules_for.cache_clear()
         return check
 
     return register
@@ -204,11 +205,14 @@ def rules_for(
     in_session: bool = True,
 ) -> list[Rule]:
     """The rules of a run, in the order in which they are reported."""
-    return [
-        entry
-        for entry in rules_of(mode)
-        if entry.applies_to(benchmark, scenario, division, submitted, in_session)
-    ]
+    of_run = ByIdentity(benchmark), ByIdentity(scenario)
+    return _rules_for(*of_run, mode, division, submitted, in_session)
+
+
+@lru_cache(maxsize=64)
+def _rules_for(benchmark: ByIdentity, scenario: ByIdentity, mode: Mode, *terms: Any) -> list[Rule]:
+    of_run = benchmark.value, scenario.value
+    return [entry for entry in rules_of(mode) if entry.applies_to(*of_run, *terms)]
 
 
 @cache

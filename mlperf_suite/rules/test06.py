@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 
 from mlperf_suite.benchmarks.audits import TEST06
 from mlperf_suite.loadgen.logs import LoggedSample
@@ -68,6 +68,7 @@ _MAX_ANSWERS = 1e9
 """For more answers the Poisson distribution is the same, and the logarithms lose precision."""
 
 
+@lru_cache(maxsize=64)
 def least_logged(answers: float) -> int:
     """The minimum plausible number of logged answers: a quantile of Binomial(n, 100 / n).
 

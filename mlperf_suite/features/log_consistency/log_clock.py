@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 
 from mlperf_suite.features.log_consistency.agreement import agreement_rule
 from mlperf_suite.loadgen.logs import POWER_FORMAT
-from mlperf_suite.rules.facts import RunFacts
+from mlperf_suite.rules.facts import RunFacts, of_run
 from mlperf_suite.rules.registry import SERVER
 from mlperf_suite.rules.validity import OUTSIDE
 from mlperf_suite.rules.verdict import Verdict, failure, verdict
@@ -58,6 +58,7 @@ def time_stamps(run: RunFacts) -> Verdict:
     return verdict(True, f"{len(entries):,} entries from 0 to {max(last.values()):,.3f} ms")
 
 
+@of_run
 def duration_s(run: RunFacts) -> float:
     """The time from the first query to the last answer by power_begin and power_end, in s.
 

@@ -14,7 +14,7 @@ from functools import partial
 
 from mlperf_suite.features.log_consistency.agreement import FigureRange, agreement_rule, figure_of
 from mlperf_suite.features.log_consistency.log_clock import ROUNDING_S, duration_s
-from mlperf_suite.rules.facts import RunFacts
+from mlperf_suite.rules.facts import RunFacts, of_run
 from mlperf_suite.rules.registry import ONE_BY_ONE, SERVER
 from mlperf_suite.rules.verdict import Verdict, failure, not_judged, query_words, verdict
 
@@ -81,12 +81,14 @@ def _families(run: RunFacts) -> tuple[LatencyKeys, ...]:
     return (LATENCY, TTFT, TPOT) if run.scenario.streams else (LATENCY,)
 
 
+@of_run
 def latencies(run: RunFacts, family: LatencyKeys) -> Latencies:
     """The figures of one kind of latency. Raises VerdictError."""
     places = tuple(run.amount(key) for key in family.places)
     return Latencies(family.name, places, run.amount(family.mean))
 
 
+@of_run
 def answer_count(run: RunFacts) -> int:
     """The number of answered samples. Raises VerdictError."""
     offline = run.scenario.name == "Offline"
@@ -98,6 +100,7 @@ def places_at(count: int) -> list[int]:
     return [0, *(int(count * (float(p) / 100)) for p in PERCENTILES), count - 1]
 
 
+@of_run
 def issued_s(run: RunFacts) -> FigureRange:
     """When the last of at least two queries was due (Server) or issued (SingleStream), in s."""
     single = run.scenario.name == "SingleStream"
@@ -221,6 +224,7 @@ def _single_stream_rate(run: RunFacts, seconds: float, count: int, latency: Late
 # Tokens
 
 
+@of_run
 def tokens_reported(run: RunFacts) -> FigureRange:
     """The range of the total number of answer tokens that the log's token figures allow.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from mlperf_suite.features.log_consistency.agreement import FigureRange, agreement_rule
 from mlperf_suite.features.log_consistency.log_figures import (
@@ -128,12 +129,13 @@ def summary_agrees(run: RunFacts) -> Verdict:
     text, stopping = _without_stopping(lines)
     sentences, keys, figures = _sentences(detail), set(), 0
     for line in text.split("\n"):
-        label, _, words = (part.strip() for part in line.partition(":"))
-        if label not in LABELS:
+        label, _, words = line.partition(":")
+        key = LABELS.get(label := label.strip())
+        if key is None:
             if line not in sentences and not _is_advice(line, detail):
                 raise failure(f"'{line}' in the summary", why="LoadGen writes no such line there")
             continue
-        key, figures = LABELS[label], figures + 1
+        words, figures = words.strip(), figures + 1
         keys.add(key)
         if (value := detail[key]) is not None and not _same(words, value):
             return verdict(False, f"{label}: {words}", f"{key} {value}")
@@ -306,7 +308,7 @@ def log_lines(run: RunFacts) -> Verdict:
         return verdict(False, f"loadgen_version {version}")
     if not is_known(version):
         return _unknown_release_verdict(run, version)
-    keys = [entry.key for entry in run.detail.entries]
+    keys = tuple(entry.key for entry in run.detail.entries)
     errors = [key for key in keys if key.startswith("error")]
     if len(errors) > len(run.detail.errors):
         return verdict(False, f"{errors[0]} that is marked as none")
@@ -318,9 +320,14 @@ def log_lines(run: RunFacts) -> Verdict:
         valid=run.detail["result_validity"] == "VALID",
         counts_tokens=run.scenario.counts_tokens,
     )
-    for key in filter(_COUNTED.fullmatch, keys):
+    for key in _counted(keys):
         run.whole(key)
     return verdict(not problem, problem or f"{len(keys)} lines")
+
+
+@lru_cache(maxsize=8)
+def _counted(keys: tuple[str, ...]) -> list[str]:
+    return [key for key in keys if _COUNTED.fullmatch(key)]
 
 
 _COUNTED = re.compile(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -201,8 +201,9 @@ def _every_line() -> frozenset[str]:
     return frozenset(key for keys in of_all for key in keys)
 
 
+@lru_cache(maxsize=8)
 def out_of_place(
-    keys: Sequence[str],
+    keys: tuple[str, ...],
     scenario: str,
     version: str,
     *,

@@ -22,7 +22,7 @@ from mlperf_suite.features.log_consistency.schedule import (
     schedule,
 )
 from mlperf_suite.rules.accuracy_files import parse_cut_log
-from mlperf_suite.rules.facts import RunFacts
+from mlperf_suite.rules.facts import ByIdentity, RunFacts, of_run
 from mlperf_suite.rules.registry import SERVER
 from mlperf_suite.rules.verdict import (
     Verdict,
@@ -45,27 +45,14 @@ _seeds_rule = partial(
 )
 
 
-class _ByIdentity:
-    """A value as the key of a cache: the same object alone, which the key keeps alive."""
-
-    def __init__(self, value: object) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ByIdentity) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-
 def _alike(logged: object, drawn: object) -> bool:
     """Whether both sets are the same. The logs of many runs share theirs: each pair of thousands of
     samples is compared once."""
-    return _compared(_ByIdentity(logged), _ByIdentity(drawn))
+    return _compared(ByIdentity(logged), ByIdentity(drawn))
 
 
 @lru_cache(maxsize=8)
-def _compared(one: _ByIdentity, other: _ByIdentity) -> bool:
+def _compared(one: ByIdentity, other: ByIdentity) -> bool:
     return bool(one.value == other.value)
 
 
@@ -215,6 +202,7 @@ def _in_words(queries: int, samples: int, duration_ns: int) -> str:
     return f"{query_words(queries)} of {samples:,} samples in {duration_ns / 1e9:,.9f} s"
 
 
+@of_run
 def _schedules(run: RunFacts) -> list[Schedule]:
     """The schedules that the log's settings allow: for its rate as printed, and as rounded.
 

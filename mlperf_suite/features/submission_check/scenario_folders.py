@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
@@ -38,6 +39,7 @@ class _ResultsFolder:
         return self.benchmark_folder.parent.name
 
     @property
+    @lru_cache(maxsize=1024)  # noqa: B019 - of few folders
     def submission(self) -> Path:
         """The folder <division>/<submitter>."""
         return self.benchmark_folder.parents[2]

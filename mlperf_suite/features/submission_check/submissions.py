@@ -482,8 +482,9 @@ def _with_run_name(run: str, verdicts: list[Verdict]) -> list[Verdict]:
 
 
 def _audit_facts(accuracy: RunFacts, result: _Result, audit: Audit, mode: Mode) -> RunFacts:
-    folder = result.place.audit(audit.name)
-    answers, performance = read_logs(folder / "accuracy"), result.audits[audit.name]
+    performance = result.audits[audit.name]
+    folder = performance.folder.parents[1]
+    answers = read_logs(folder / "accuracy")
     if DETAIL in performance.files:
         answers = replace(performance, accuracy=answers.accuracy)
     others = sorted(path for path in folder.glob("verify*.txt") if path.name != audit.verified_in)
@@ -539,7 +540,7 @@ def _missing_files(result: _Result, measurements: Path, code: str) -> list[str]:
     paths += [accuracy / name for name in (SUMMARY, DETAIL, ACCURACY, ACCURACY_TXT)]
     paths += [place.system_file, measurements / "user.conf", measurements / "README.md"]
     for audit in result.benchmark.audits if place.division != "open" else ():
-        folder = place.audit(audit.name)
+        folder = result.audits[audit.name].folder.parents[1]
         paths += [folder / audit.verified_in, folder / "accuracy" / ACCURACY]
         if audit.also_verified_in:
             logs = folder / "performance" / "run_1"

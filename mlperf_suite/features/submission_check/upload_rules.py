@@ -43,8 +43,6 @@ def read_upload(submission: Path) -> UploadFacts:
     """What is to be uploaded of a submitter's folder."""
     refused, keys = [], []
     for path, reason in _files(submission):
-        if not reason and path.name not in ("config.yaml", "config.yml"):
-            continue
         words = printable(str(path.relative_to(submission)))
         if reason:
             refused.append(f"{words} {reason}")
@@ -57,7 +55,8 @@ def read_upload(submission: Path) -> UploadFacts:
 
 
 def _files(root: Path) -> Iterator[tuple[Path, str]]:
-    """Every file below a folder, and each folder that is refused, with the reason, or "".
+    """Each configuration of the official client below a folder, with "", and each file and folder
+    that is refused, with the reason.
 
     What is in links and in refused folders is left out.
     """
@@ -74,7 +73,7 @@ def _files(root: Path) -> Iterator[tuple[Path, str]]:
             reason = _why_refused(entry)
             if entry.is_dir(follow_symlinks=False) and not reason:
                 waiting.append(folder / entry.name)
-            else:
+            elif reason or entry.name in ("config.yaml", "config.yml"):
                 yield folder / entry.name, reason
 
 
