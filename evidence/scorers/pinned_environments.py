@@ -66,9 +66,8 @@ def main() -> int:
         parser.error(needs_inference.kwargs["reason"])
     PLACE.mkdir(parents=True, exist_ok=True)
     options = Options(dict(arguments.tokenizer), arguments.metric, arguments.mxeval)
-    every = {
-        of.benchmark: partial(rouge_scripts.compared, of) for of in rouge_scripts.SCRIPTS
-    } | OTHERS
+    of_texts = {of.benchmark: partial(rouge_scripts.compared, of) for of in rouge_scripts.SCRIPTS}
+    every: dict[str, Callable[[Options], Comparison]] = {**of_texts, **OTHERS}
     if unknown := set(arguments.benchmarks) - every.keys():
         parser.error(f"no script of {', '.join(sorted(unknown))}: {', '.join(every)}")
     found = []
