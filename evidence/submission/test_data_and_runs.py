@@ -32,8 +32,8 @@ from mlperf_suite.benchmarks.llama3_1_8b import (
 from mlperf_suite.benchmarks.prompts import SUMMARIZE, end_of_text_ids, load_tokenizer
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.datasets.news import load_news
+from mlperf_suite.engines.model_files import weight_fault
 from mlperf_suite.scorers.rouge import ROUGE_NAMES, mean_scores, score_pairs
-from mlperf_suite.session.weight_files import weight_fault
 
 EACH = pytest.mark.parametrize("row", BENCHMARKS, ids=lambda row: row.id)
 

@@ -13,9 +13,9 @@ from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
+from mlperf_suite.engines.model_files import weight_fault
 from mlperf_suite.errors import DatasetError, UsageError
 from mlperf_suite.session.engine_source import EngineSource
-from mlperf_suite.session.weight_files import weight_fault
 
 LLAMA = "llama3.1-8b-instruct"
 EDGE = LLAMA3_1_8B_EDGE

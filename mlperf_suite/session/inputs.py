@@ -23,6 +23,7 @@ from mlperf_suite.benchmarks.model_identity import model_facts
 from mlperf_suite.benchmarks.prompts import end_of_text_ids, load_tokenizer
 from mlperf_suite.datasets.media import MediaPrompt
 from mlperf_suite.datasets.samples import Samples
+from mlperf_suite.engines.model_files import weight_fault
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.runner import check_round
 from mlperf_suite.results.run_folder import check_writable
@@ -36,7 +37,6 @@ from mlperf_suite.scorers.scorer import Scorer, obstacle_of
 from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.session.run_kind import StepKey, kind_named
 from mlperf_suite.session.timing.estimate import TokenLengths
-from mlperf_suite.session.weight_files import weight_fault
 from mlperf_suite.settings import OPTIONS_OF_FEATURES, Settings, check_model_is_reachable
 
 
