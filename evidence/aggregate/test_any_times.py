@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.benchmarks.percentile import SHARES, percentile
+from mlperf_suite.benchmarks.request_times import SHARES, percentile
 from mlperf_suite.features.aggregate.aggregate import pooled
 
 _TIMES = st.lists(

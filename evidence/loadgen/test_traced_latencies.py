@@ -12,7 +12,7 @@ import pytest
 
 from evidence.loadgen.traced_runs import SCENARIOS, Trace, Traced, traced_runs
 from meta_tests.made_lives import made_requests
-from mlperf_suite.benchmarks.percentile import percentile
+from mlperf_suite.benchmarks.request_times import percentile
 from mlperf_suite.loadgen.arrivals import server_schedule
 from mlperf_suite.loadgen.request_parts import (
     ISSUE,

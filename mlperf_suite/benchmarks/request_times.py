@@ -1,9 +1,11 @@
-"""Latency, TTFT and TPOT of requests, as MLPerf and LoadGen define them (loadgen/results.cc)."""
+"""Latency, TTFT and TPOT of requests, and percentiles, as MLPerf and LoadGen define them
+(loadgen/results.cc)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -11,6 +13,8 @@ if TYPE_CHECKING:
 
     Doubles = npt.NDArray[np.float64]
 
+SHARES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p97": 0.97, "p99": 0.99, "p99.9": 0.999}
+"""The percentiles in a summary of a run's times, by name."""
 _MIN_TIME_MS = -1.0
 """How far below zero a time may appear: LoadGen's instants are derived with that accuracy."""
 
@@ -58,3 +62,25 @@ class RequestTimes:
 
         later: Doubles = np.where(self.tokens > 1, self.tokens - 1, np.nan)
         return (self.ended_ms - self.first_ms) / later
+
+
+def percentile(ascending: Sequence[float] | npt.NDArray[Any], share: float) -> float:
+    """The percentile of sorted values, at least one: one of them, not a value between two. A `share`
+    of 0.99 is the 99th.
+
+    loadgen/results.cc, LoadGen 4.1 to 6.0, takes the value at `count * share`, a product of
+    doubles, truncated to an integer.
+    """
+    return float(ascending[min(int(len(ascending) * share), len(ascending) - 1)])
+
+
+def distribution(values: npt.NDArray[Any]) -> dict[str, float]:
+    """The mean and the percentiles in `SHARES` of these values, in any order, nan left out; empty
+    if there are no values."""
+    import numpy as np
+
+    ascending = np.sort(values[~np.isnan(values)])
+    if not len(ascending):
+        return {}
+    named = {name: percentile(ascending, share) for name, share in SHARES.items()}
+    return {"mean": float(ascending.mean()), **named}

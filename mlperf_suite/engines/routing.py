@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-from mlperf_suite.benchmarks.percentile import percentile
+from mlperf_suite.benchmarks.request_times import percentile
 
 ReplicaRouting = Literal["tokens", "round-robin"]
 REPLICA_ROUTINGS: tuple[ReplicaRouting, ...] = get_args(ReplicaRouting)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from mlperf_suite.benchmarks.percentile import percentile
+from mlperf_suite.benchmarks.request_times import percentile
 from mlperf_suite.engines.protocol import FIRST_TOKEN, LATER_TOKENS, RequestTimestamps
 from mlperf_suite.loadgen.arrivals import server_schedule
 from mlperf_suite.loadgen.load_plan import LoadPlan

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
-from mlperf_suite.benchmarks.percentile import percentile
-from mlperf_suite.benchmarks.request_times import RequestTimes
+from mlperf_suite.benchmarks.request_times import RequestTimes, percentile
 from mlperf_suite.engines.protocol import KV_FULL, EngineTrace, RequestTimestamps, Steps
 from mlperf_suite.loadgen.request_parts import RequestParts
 from mlperf_suite.untrusted_files import read_regular

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlperf_suite.benchmarks.definition import Scenario
-from mlperf_suite.benchmarks.percentile import distribution, percentile
-from mlperf_suite.benchmarks.request_times import RequestTimes
+from mlperf_suite.benchmarks.request_times import RequestTimes, distribution, percentile
 from mlperf_suite.engines.protocol import DECODE, FIRST_TOKEN, LATER_TOKENS, PREFILL, QUEUE
 from mlperf_suite.loadgen.logs import DETAIL, DetailLog, parse_detail
 from mlperf_suite.loadgen.request_parts import as_reported, reported_s

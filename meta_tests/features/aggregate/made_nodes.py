@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from meta_tests.made_runs import line
-from mlperf_suite.benchmarks.percentile import SHARES, distribution
+from mlperf_suite.benchmarks.request_times import SHARES, distribution
 from mlperf_suite.errors import RefusedError
 from mlperf_suite.features.aggregate.aggregate import aggregate_runs
 from mlperf_suite.loadgen.logs import DETAIL, POWER_FORMAT

@@ -16,7 +16,7 @@ from meta_tests.features.aggregate.made_nodes import (
     make_nodes,
     refusals,
 )
-from mlperf_suite.benchmarks.percentile import SHARES, percentile
+from mlperf_suite.benchmarks.request_times import SHARES, percentile
 from mlperf_suite.features.aggregate.aggregate import (
     LABEL,
     Aggregate,

@@ -19,8 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlperf_suite.benchmarks.percentile import distribution
-from mlperf_suite.benchmarks.request_times import RequestTimes
+from mlperf_suite.benchmarks.request_times import RequestTimes, distribution
 from mlperf_suite.errors import RefusedError
 from mlperf_suite.features.aggregate.node_runs import (
     NodeRun,

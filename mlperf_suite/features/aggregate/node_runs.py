@@ -16,8 +16,7 @@ from typing import Any
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Scenario
-from mlperf_suite.benchmarks.percentile import distribution
-from mlperf_suite.benchmarks.request_times import RequestTimes
+from mlperf_suite.benchmarks.request_times import RequestTimes, distribution
 from mlperf_suite.engines.model_files import MODEL_FILES
 from mlperf_suite.errors import RefusedError
 from mlperf_suite.loadgen.logs import POWER_FORMAT, DetailLog

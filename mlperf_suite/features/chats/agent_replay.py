@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.benchmarks.percentile import percentile
+from mlperf_suite.benchmarks.request_times import percentile
 from mlperf_suite.engines.protocol import StreamFigures
 from mlperf_suite.features.chats.agent_sessions import RecordedSession, RecordedTurn
 from mlperf_suite.features.chats.bash_calls import programs_of, similarity

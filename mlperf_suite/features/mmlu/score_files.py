@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.benchmarks.percentile import percentile
+from mlperf_suite.benchmarks.request_times import percentile
 from mlperf_suite.features.mmlu.figures import MmluFigures, MmluScore
 from mlperf_suite.features.mmlu.journal import QuestionKey
 from mlperf_suite.features.mmlu.mmlu_questions import CHANCE, DOMAIN_OF, Mmlu

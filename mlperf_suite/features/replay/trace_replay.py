@@ -24,8 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.benchmarks.percentile import distribution
-from mlperf_suite.benchmarks.request_times import RequestTimes
+from mlperf_suite.benchmarks.request_times import RequestTimes, distribution
 from mlperf_suite.engines.protocol import Engine, RemoteRun, Request, RequestTimestamps, Tokens
 from mlperf_suite.errors import EngineDiedError, EngineError, UsageError
 from mlperf_suite.features.replay.production_traces import BLOCK, Trace, TraceRequest, read_trace

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mlperf_suite.benchmarks.definition import Scenario
-from mlperf_suite.benchmarks.percentile import percentile
+from mlperf_suite.benchmarks.request_times import percentile
 from mlperf_suite.features.requests.time_plots import RUN_SIZE, plots_over_time, time_scale
 from mlperf_suite.loadgen.timeline import Timeline, read_timeline
 from mlperf_suite.reports.feature_report import FeatureReport, feature_reports

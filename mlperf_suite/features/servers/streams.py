@@ -7,7 +7,7 @@ import math
 from array import array
 from collections import Counter
 
-from mlperf_suite.benchmarks.percentile import percentile
+from mlperf_suite.benchmarks.request_times import percentile
 from mlperf_suite.engines.messages import ServerAnswer
 from mlperf_suite.engines.protocol import SHORT, StreamFigures
 from mlperf_suite.engines.routing import percentiles_ms

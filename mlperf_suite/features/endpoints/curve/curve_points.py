@@ -14,8 +14,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from mlperf_suite.benchmarks.percentile import percentile
-from mlperf_suite.benchmarks.request_times import RequestTimes
+from mlperf_suite.benchmarks.request_times import RequestTimes, percentile
 from mlperf_suite.features.endpoints.curve.closed_loop import LoopTimes
 from mlperf_suite.features.endpoints.curve.curve_figures import CurveBlock, CurvePoint
 from mlperf_suite.features.endpoints.official_client_results.series import (
