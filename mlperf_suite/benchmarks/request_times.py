@@ -65,7 +65,7 @@ class RequestTimes:
 
 
 def percentile(ascending: Sequence[float] | npt.NDArray[Any], share: float) -> float:
-    """The percentile of sorted values, at least one: one of them, not a value between two. A `share`
+    """The percentile of sorted values, at least one: one of them, none between two. A `share`
     of 0.99 is the 99th.
 
     loadgen/results.cc, LoadGen 4.1 to 6.0, takes the value at `count * share`, a product of
