@@ -37,7 +37,8 @@ _LINES = 20
 """A screen's lines without the heading, pytest's last lines and the prompt."""
 _MIN_RULE_LINES = 4
 """What rules that are worse than shortened get, however many lines the figures take."""
-_MIN_FIGURE_LINES = 6
+_MIN_FIGURE_LINES = 12
+"""What figures get, however many lines the rest takes: speed and times, with their limits."""
 LABEL, _RULE, _FOUND = 10, 32, 20
 """Widths of the labels and of the columns of the rules that did not pass."""
 _HEADS: dict[Status, tuple[str, str, str]] = {
