@@ -72,15 +72,14 @@ def test_a_detail_log_of_any_length_is_read_in_bounded_memory(
 ) -> None:
     monkeypatch.setattr(logs_module, "_MAX_ENTRIES", 3)
     monkeypatch.setattr(logs_module, "_MAX_LINE_BYTES", 400)
-    lines = [line("w", "hm", warning=True)] * 5 + [line("long", "x" * 400), line("result_x", 1)]
+    monkeypatch.setattr(logs_module, "_buffer", bytearray(400))
+    lines = [line("w", "hm", warning=True)] * 5 + [line("long", "x" * 2000), line("result_x", 1)]
     (tmp_path / DETAIL).write_text("\n".join(lines))
     log = read_logs(tmp_path).detail
     assert (len(log.entries), len(log.warnings), log["result_x"]) == (3, 3, 1)
-    assert log.damage == (
-        "line 6 is not an MLLOG entry",
-        "line 7 is not an MLLOG entry",
-        "more than 3 entries",
-    )
+    *parts, end = log.damage
+    assert {part.partition(" is ")[2] for part in parts} == {"not an MLLOG entry"}
+    assert end == "more than 3 entries"
 
 
 @given(

@@ -605,7 +605,7 @@ def _entries_by_line(file: BufferedReader) -> Iterator[bytes]:
     """The JSON lists that follow one another in a list whose entries begin lines, each of some
     64 KiB. Raises ValueError for another text."""
     text, beginning = file.read(_SOME_BYTES) + file.readline(), b"["
-    while text:
+    while text or beginning:
         rest = file.read(_SOME_BYTES) + file.readline()
         if rest.strip(_JSON_SPACE) in (b"", b"]"):
             text, rest = text + rest, file.read(1)
