@@ -215,7 +215,8 @@ def _accuracy_of(run: _LooseRun, passed: Sequence[tuple[_LooseRun, bool | None]]
     """`passed`: the accuracy runs that were judged. Where several fit, they count if they agree."""
     subject = (run.benchmark, run.scenario)
     of_subject = [pair for pair in passed if (pair[0].benchmark, pair[0].scenario) == subject]
-    near = [pair for pair in of_subject if _is_beside(pair[0], run)]
+    above = (run.folder.parent, run.folder.parent.parent)
+    near = [pair for pair in of_subject if pair[0].folder.parent in above]
     near = near or [pair for pair in of_subject if _is_in_the_like_folder(pair[0], run)]
     fitting = [pair for pair in near if not _other_system(pair[0], run)]
     if not fitting:
@@ -229,10 +230,6 @@ def _accuracy_of(run: _LooseRun, passed: Sequence[tuple[_LooseRun, bool | None]]
     if outcomes == {None}:
         return _AccuracyOfRun(note=f"not all of {names} could be judged", tokens=tokens)
     return _AccuracyOfRun(outcomes.pop(), f"in {names}", tokens)
-
-
-def _is_beside(accuracy: _LooseRun, run: _LooseRun) -> bool:
-    return accuracy.folder.parent in (run.folder.parent, run.folder.parent.parent)
 
 
 def _is_in_the_like_folder(accuracy: _LooseRun, run: _LooseRun) -> bool:

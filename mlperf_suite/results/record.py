@@ -117,6 +117,7 @@ def summary_of(result: Result, session: Summary, selection: set[Mode]) -> Summar
     finished = {mode for mode, run in runs.items() if run.verdicts}
     figures = {mode: run.figures for mode, run in runs.items()}
     accuracy, performance = figures.get("accuracy"), figures.get("performance")
+    names = ("mlperf_log_*", *(name for feature in features() for name in feature.logs))
     summary = replace(
         session,
         meta=replace(
@@ -142,7 +143,7 @@ def summary_of(result: Result, session: Summary, selection: set[Mode]) -> Summar
             **{name: part for run in runs.values() for name, part in run.parts.items()},
         },
         verdicts=tuple(result.verdicts),
-        logs=tuple(path for name in _log_names() for path in _files(result, name)),
+        logs=tuple(path for name in names for path in _files(result, name)),
         plots=_files(result, "plots/*"),
     )
     for part in result.parts.values():
@@ -162,10 +163,6 @@ def _status(result: Result, unfinished: set[Mode]) -> str:
     is_lost = any(part.spoiled for part in parts)
     rule_failed = is_lost or any(v.status == "failed" for v in result.verdicts)
     return "invalid" if rule_failed else "complete"
-
-
-def _log_names() -> list[str]:
-    return ["mlperf_log_*", *(name for feature in features() for name in feature.logs)]
 
 
 def _files(result: Result, pattern: str) -> tuple[str, ...]:

@@ -33,11 +33,8 @@ def warm_up_prompts(prompts: Sequence[Sequence[int]], count: int) -> list[Sequen
     Each is a sample's prompt in reverse, or one with its media reversed, so that it cannot put the
     sample itself into a cache.
     """
-    return [_other(prompts[i % len(prompts)]) for i in range(count)]
-
-
-def _other(prompt: Sequence[int]) -> Sequence[int]:
-    return prompt.other() if isinstance(prompt, MediaPrompt) else list(reversed(prompt))
+    chosen = (prompts[i % len(prompts)] for i in range(count))
+    return [p.other() if isinstance(p, MediaPrompt) else list(reversed(p)) for p in chosen]
 
 
 def warm_up(

@@ -58,7 +58,7 @@ def test_a_curve_with_little_in_it_is_drawn(points: tuple[CurvePoint, ...]) -> N
         assert "<svg" in plot.svg()
 
 
-def test_a_name_that_begins_a_formula_is_drawn(tmp_path: Path) -> None:
+def test_runs_whose_names_begin_a_formula_are_drawn(tmp_path: Path) -> None:
     names = ["$one$", r"$\frac{$"]
     content = {"meta": {"benchmark": "b"}, "run": {"performance": {"tokens_per_sec": 100.0}}}
     for name in names:
@@ -70,4 +70,5 @@ def test_a_name_that_begins_a_formula_is_drawn(tmp_path: Path) -> None:
     assert main(["compare", *map(str, runs), *plot, "--html", str(html)]) == 0
     page = html.read_text()
     for number, name in enumerate(names, 1):
-        assert page.count(f">{number}: {name}</text>") == page.count("<svg") == 1
+        assert page.count(f">run {number}</text>") == page.count("<svg") == 1
+        assert name in page
