@@ -70,27 +70,6 @@ def _report(arguments: Namespace) -> int:
     return 0
 
 
-def _convert_options(parser: ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="a pickle of a pandas DataFrame")
-    parser.add_argument("out", type=Path, metavar="OUT.parquet", help="a new file")
-
-
-def _convert(arguments: Namespace) -> int:
-    from mlperf_suite.datasets.parquet_conversion import convert_pickle
-
-    source, out = arguments.file, arguments.out
-    if out.suffix != ".parquet":
-        raise UsageError(f"convert: {out}: the output name must end in .parquet")
-    frame = convert_pickle(source, out)
-    say(f"{out}: {frame.rows} rows")
-    for name, kind in frame.columns.items():
-        say(f"  {name}: {kind}")
-    for note in frame.notes:
-        say(note)
-    say(f"of {source}, sha256 {frame.sha256}")
-    return 0
-
-
 def _setup(_: Namespace) -> int:
     from mlperf_suite.assets import assets_dir, set_up
 
@@ -104,11 +83,6 @@ COMMANDS: Mapping[str, Subcommand] = {
         "regenerate a run's reports and plots",
         _report_options,
         _report,
-    ),
-    "convert": Subcommand(
-        "convert a data set published as a pickle to parquet, without executing the pickle",
-        _convert_options,
-        _convert,
     ),
     "setup": Subcommand(
         "download NLTK's punkt for ROUGE and, if vLLM is installed, the small model",

@@ -1,1 +1,1 @@
-"""Readers of data sets: published data, pickles of other versions, files made to do harm."""
+"""Readers of data sets: published data, files made to do harm."""

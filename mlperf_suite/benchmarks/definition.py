@@ -207,8 +207,8 @@ def from_a_file(file: str, load: Load) -> Load:
     def load_named(source: str, token: str | None = None) -> Samples:
         if source == OFFICIAL_DATA:
             raise DatasetError(
-                f"--dataset: name the benchmark's official data, {file}; a pickle is turned into "
-                "parquet with `python -m mlperf_suite convert`"
+                f"--dataset: name the benchmark's official data, {file}; a pickle must be "
+                "converted to parquet first (docs/benchmarks.md)"
             )
         return load(source, token)
 

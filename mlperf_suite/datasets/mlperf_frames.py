@@ -1,8 +1,8 @@
 """The published data of MLPerf's language benchmarks except Llama 3.1 8B: one sample per row.
 
 Names and columns are those that the official scripts read (mlcommons/inference at b66003e,
-`language/*/dataset.py` and `evaluate-accuracy.py`). A published pickle must be converted first:
-`python -m mlperf_suite convert`.
+`language/*/dataset.py` and `evaluate-accuracy.py`). A published pickle must be converted to
+parquet first.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlperf_suite.datasets.samples import Sample, Samples, jsonl_rows, parquet_parts
 from mlperf_suite.errors import DatasetError
+from mlperf_suite.feature import features
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,9 +92,10 @@ LLAMA3_1_405B = FrameFormat(
 def _check_file(path: Path) -> None:
     where = f"--dataset {path}"
     if path.suffix in (".pkl", ".pickle"):
+        how = f": python -m mlperf_suite convert {path} {path.with_suffix('.parquet').name}"
+        converts = any("convert" in feature.commands for feature in features())
         raise DatasetError(
-            f"{where}: opening a pickle executes its content; convert it to parquet: "
-            f"python -m mlperf_suite convert {path} {path.with_suffix('.parquet').name}"
+            f"{where}: opening a pickle executes its content; convert it to parquet{how * converts}"
         )
     if path.is_dir():
         raise DatasetError(f"{where}: a folder, give a file of it")

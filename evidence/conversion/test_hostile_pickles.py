@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_tests.datasets.pickled_tables import (
+from meta_tests.features.conversion.pickled_tables import (
     CALL,
     COMMAND,
     FOUR,
@@ -34,9 +34,9 @@ from meta_tests.datasets.pickled_tables import (
     stacked,
     text,
 )
-from mlperf_suite.datasets.parquet_conversion import write_parquet
 from mlperf_suite.datasets.samples import address_space, memory_limit
 from mlperf_suite.errors import DatasetError, SuiteError
+from mlperf_suite.features.conversion.parquet_conversion import write_parquet
 
 
 @pytest.fixture(autouse=True, scope="module")

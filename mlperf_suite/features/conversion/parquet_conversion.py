@@ -19,7 +19,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlperf_suite.datasets.pickled_frames import (
+from mlperf_suite.datasets.samples import address_space, memory_limit
+from mlperf_suite.errors import DatasetError, UsageError
+from mlperf_suite.features.conversion.pickled_frames import (
     MissingValue,
     PickledPart,
     RefusedPickleError,
@@ -27,13 +29,11 @@ from mlperf_suite.datasets.pickled_frames import (
     printable,
     read_frame,
 )
-from mlperf_suite.datasets.samples import address_space, memory_limit
-from mlperf_suite.errors import DatasetError, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from mlperf_suite.datasets.pickled_frames import Array
+    from mlperf_suite.features.conversion.pickled_frames import Array
 
 # One object may be referenced many times in a file, so a small file could stand for endless values.
 # A list that is there once takes two bytes a token; gpt-oss has each prompt up to eight times. The

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mlperf_suite.datasets.parquet_conversion import write_parquet
 from mlperf_suite.errors import DatasetError
+from mlperf_suite.features.conversion.parquet_conversion import write_parquet
 
 PICKLES = Path(__file__).parent / "pickles"
 """Files written by the pandas and numpy that they are named after. `interleaved_` files are of a
@@ -87,7 +87,7 @@ def placed(frame: pd.DataFrame, place: object) -> bytes:
 
 # Pickles that would run a command or fill the memory, were they opened as Python opens them.
 #
-# `evidence/datasets/` has more of them.
+# `evidence/conversion/` has more of them.
 
 
 # Each payload would make this file.

@@ -1,6 +1,6 @@
 """The converter of pickles: hostile ones run nothing, real ones come out as they went in.
 
-`evidence/datasets/` has more of both.
+`evidence/conversion/` has more of both.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from meta_tests.datasets.pickled_tables import (
+from meta_tests.features.conversion.pickled_tables import (
     EXPECTED,
     FOUR,
     FULL,
@@ -29,12 +29,13 @@ from meta_tests.datasets.pickled_tables import (
     refused,
 )
 from mlperf_suite.__main__ import main
-from mlperf_suite.datasets import parquet_conversion, samples
+from mlperf_suite.datasets import samples
 from mlperf_suite.datasets.mlperf_frames import LLAMA2_70B
 from mlperf_suite.datasets.news import load_news
-from mlperf_suite.datasets.parquet_conversion import convert_pickle
 from mlperf_suite.datasets.samples import address_space, memory_limit
 from mlperf_suite.errors import DatasetError
+from mlperf_suite.features.conversion import parquet_conversion
+from mlperf_suite.features.conversion.parquet_conversion import convert_pickle
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -42,6 +43,13 @@ def _memory_is_limited() -> Iterator[None]:
     """A damaged file may ask for any amount of memory."""
     with memory_limit(address_space() + 4 * 2**30):
         yield
+
+
+@pytest.mark.parametrize("suffix", ["pkl", "pickle"])
+def test_a_pickle_that_is_named_as_data_comes_with_the_command(suffix: str) -> None:
+    command = rf"python -m mlperf_suite convert /data/a\.{suffix} a\.parquet"
+    with pytest.raises(DatasetError, match=command):
+        LLAMA2_70B.load(f"/data/a.{suffix}")
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -184,7 +192,7 @@ def test_the_command_prints_what_it_wrote_and_overwrites_nothing(
 def test_nothing_that_a_table_names_is_imported(tmp_path: Path) -> None:
     FULL.to_pickle(tmp_path / "data.pkl")
     code = (
-        "import mmap, sys; from mlperf_suite.datasets.pickled_frames import read_frame; "
+        "import mmap, sys; from mlperf_suite.features.conversion.pickled_frames import read_frame; "
         "file = open('data.pkl', 'rb'); data = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ); "
         "sys.exit(len(read_frame(data, len(data))) != 10 or 'pandas' in sys.modules)"
     )

@@ -1,0 +1,1 @@
+"""The converter of pickles: pickles of other versions, files made to do harm."""
