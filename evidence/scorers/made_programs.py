@@ -14,14 +14,20 @@ MBXP_PYTHON = [
     ("python", "def add(a, b):\n    while True: pass\n", MBXP_CHECK),
     (
         "python",
-        "def add(a, b):\n    while True:\n        try:\n            while True: pass\n        except: pass\n",
+        (
+            "def add(a, b):\n    while True:\n        try:\n            while True: pass\n"
+            "        except: pass\n"
+        ),
         MBXP_CHECK,
     ),
     ("python", "def add(a, b):\n    input()\n    return a + b\n", MBXP_CHECK),
     ("python", "def add(a, b):\n    print('x' * 10**6, '\\udcff')\n    return a + b\n", MBXP_CHECK),
     (
         "python",
-        "def add(a, b):\n    import threading, time\n    threading.Thread(target=time.sleep, args=(600,)).start()\n    return a + b\n",
+        (
+            "def add(a, b):\n    import threading, time\n"
+            "    threading.Thread(target=time.sleep, args=(600,)).start()\n    return a + b\n"
+        ),
         MBXP_CHECK,
     ),
     ("python", "def add(a, b):\n    import os\n    os.fork()\n    return a + b\n", MBXP_CHECK),
@@ -73,13 +79,23 @@ ENDLESS = "while True: pass"
 LIVE_CODE_BENCH = {
     "sum": [
         "import sys\ndata = sys.stdin.read().split()\nprint(sum(map(int, data)))",
-        "def main():\n    print(reduce(operator.add, map(int, stdin.read().split())))\nif __name__ == '__main__':\n    main()",
-        "import sys, numpy as np\ndata = sys.stdin.buffer.read().split()\nprint(np.array(data, dtype=int).sum())",
+        (
+            "def main():\n    print(reduce(operator.add, map(int, stdin.read().split())))\n"
+            "if __name__ == '__main__':\n    main()"
+        ),
+        (
+            "import sys, numpy as np\ndata = sys.stdin.buffer.read().split()\n"
+            "print(np.array(data, dtype=int).sum())"
+        ),
         "import sys\ndata = sys.stdin.read().split()\nprint(sum(map(int, data)))\nexit()",
         "import sys\ndata = sys.stdin.read().split()\nprint(sum(map(int, data)))\nprint(0)",
         "import sys\ndata = sys.stdin.read().split()\nprint(sum(map(int, data)))\n1 / 0",
         "print(",
-        "import os\nfound = [open(f'/tmp/work/{name}').read() for name in os.listdir('/tmp/work')]\nprint('15.0' if any('15.0' in text for text in found) else '')",
+        (
+            "import os\n"
+            "found = [open(f'/tmp/work/{name}').read() for name in os.listdir('/tmp/work')]\n"
+            "print('15.0' if any('15.0' in text for text in found) else '')"
+        ),
         ENDLESS,
     ],
     "add": [
