@@ -6,12 +6,15 @@ without a sandbox, and prm800k, which compares mathematical answers.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import pickle
 import random
 import re
 import shutil
 import subprocess
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,9 +23,8 @@ from typing import Any
 
 from evidence.from_elsewhere import INFERENCE
 from evidence.scorers.environments import PLACE, Comparison, Environment, Options, fresh_folder
+from evidence.scorers.made_programs import ENDLESS, LIVE_CODE_BENCH, MATHEMATICS
 from evidence.scorers.rouge_scripts import write_log
-from meta_tests.features.code_grading import test_live_code_bench as programs
-from meta_tests.features.code_grading.test_math_equality import DIFFERENT, EQUAL
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.prompts import load_tokenizer
@@ -36,8 +38,6 @@ _NEEDS = ("numpy", "pandas", "pebble", "pylatexenc", "sympy", "tqdm", "transform
 """What the scripts and the graders import, unpinned; transformers' next release needs other
 releases of the data sets' library than the pinned ones."""
 _HARMONY = ("<|channel|>", "<|message|>", "<|return|>", "<|start|>", "<|end|>")
-_WRITES_EVERYWHERE = ("writes results itself", "fills the output")
-"""Programs that, without a sandbox, write to the script's files or fill the memory."""
 _LOADER = """
 import json
 import os
@@ -258,7 +258,7 @@ def _letters(last: str) -> Iterator[tuple[str, str]]:
 
 
 def _boxes() -> Iterator[tuple[str, str]]:
-    for one, other in (*EQUAL, *DIFFERENT):
+    for one, other in MATHEMATICS:
         for said in (f"So $\\boxed{{{one}}}$.", f"\\boxed{{1}} or \\boxed{{ {one} }}", one):
             yield said, other
 
@@ -275,14 +275,12 @@ def _integers() -> Iterator[tuple[str, str]]:
 
 
 def _programs() -> Iterator[tuple[str, str]]:
-    for name, of in (("sum", programs.STDIN), ("add", programs.FUNCTION)):
-        right = next(iter(of.values()))[0]
-        for what, (code, _) in of.items():
-            if what in _WRITES_EVERYWHERE or "\udcff" in code:
-                continue
+    for name, codes in LIVE_CODE_BENCH.items():
+        right = codes[0]
+        for code in codes:
             block = f"```python\n{code}\n```"
             yield f"So:\n{block}", name
-            if what != "does not end":
+            if code != ENDLESS:
                 yield f"{block}\nor\n```\nprint(1)\n```", name
                 yield f"```python\npass\n```{block}", name
         fenced = (f"```\n{right}\n```", f"```py\n{right}\n```", f"```python\n{right}")
@@ -312,20 +310,22 @@ def _final(said: str) -> Iterator[str]:
 
 def made_problems() -> Iterator[dict[str, str]]:
     """The problems of the programs, in the published form."""
-    case, packed = programs.case, programs.packed
-    rows = (
-        programs.row("sum", [case("1 2\n3\n", "6\n")], packed([case("4 5\n6\n", "15.0\n")])),
-        programs.row(
-            "add",
-            [case("1\n2", "3", "functional")],
-            json.dumps([case("[1]\n[2]", "[1, 2]", "functional")]),
-            "addUp",
-        ),
-    )
-    more = {"question_content": "Add.", "platform": "atcoder", "contest_id": "1"}
-    more |= {"contest_date": "2023-08-21T00:00:00", "difficulty": "easy"}
-    for row in rows:
-        yield more | json.loads(row)
+    packed = pickle.dumps(json.dumps([_test("4 5\n6\n", "15.0\n")]))
+    private = base64.b64encode(zlib.compress(packed)).decode()
+    more = {"question_title": "Add", "question_content": "Add.", "starter_code": ""}
+    more |= {"platform": "atcoder", "contest_id": "1", "difficulty": "easy"}
+    more["contest_date"] = "2023-08-21T00:00:00"
+    public = json.dumps([_test("1 2\n3\n", "6\n")])
+    tests = {"public_test_cases": public, "private_test_cases": private, "metadata": "{}"}
+    yield more | {"question_id": "sum"} | tests
+    of_function = [[_test("1\n2", "3", "functional")], [_test("[1]\n[2]", "[1, 2]", "functional")]]
+    public, private = map(json.dumps, of_function)
+    tests = {"public_test_cases": public, "private_test_cases": private}
+    yield more | {"question_id": "add", "metadata": '{"func_name": "addUp"}'} | tests
+
+
+def _test(given: str, wanted: str, kind: str = "stdin") -> dict[str, str]:
+    return {"input": given, "output": wanted, "testtype": kind}
 
 
 _EXAMS = ("gpqa", "mmlu_pro", "math500", "aime", "livecodebench")

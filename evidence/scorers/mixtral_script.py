@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from evidence.code_grading.test_mbxp_languages import COMPILED_OR_INTERPRETED, TESTS
 from evidence.scorers.environments import PLACE, Comparison, Options, fresh_folder
+from evidence.scorers.made_programs import MBXP_CHECK, MBXP_OTHERS, MBXP_PYTHON
 from evidence.scorers.rouge_scripts import (
     ODD_TEXTS,
     OfficialScript,
@@ -19,7 +19,6 @@ from evidence.scorers.rouge_scripts import (
     own_figures,
     write_log,
 )
-from meta_tests.features.code_grading.test_mbxp import PYTHON
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.datasets.samples import Sample
 
@@ -29,8 +28,6 @@ SCRIPT = OfficialScript(
     "language/mixtral-8x7b/requirements.txt",
     "--checkpoint-path",
 )
-_TAMPERS = "looks for the word in standard input"
-"""A program that writes to every open file: without a sandbox, to those of the script."""
 # More of those that one rule makes right than of those that it makes wrong, lest they cancel.
 _NUMBERS = (
     "The answer is 12.",
@@ -119,16 +116,14 @@ def _news() -> tuple[Sample, ...]:
 
 def _programs() -> Iterator[tuple[str, str, str]]:
     """The language of each program, its text and its tests."""
-    tests = next(iter(PYTHON.values()))[0].sample.reference
-    for name, (answer, _) in PYTHON.items():
-        if name != _TAMPERS and "\udcff" not in answer.text:
-            yield answer.sample.id.partition("_")[0], answer.text, answer.sample.reference
+    yield from MBXP_PYTHON
+    tests = MBXP_CHECK
     yield "python", "  \n\ndef add(a, b):\n    return a + b\n```\nThis adds.", tests
     yield "python", "def add(a, b):\n    my\\_sum = a + b\n    return my\\_sum", tests
     yield "python", "```python\ndef add(a, b):\n    return a + b\n```", tests
     yield "python", "import sys\n\ndef add(a, b):\n    sys.exit(0)", tests
-    for language, cases in COMPILED_OR_INTERPRETED.items():
+    for language, (tests, cases) in MBXP_OTHERS.items():
         for text in cases:
-            yield language, text, TESTS[language]
-            yield language, f"{text}\n```\nAn explanation.", TESTS[language]
-            yield language, text.replace("add", "a\\_dd"), TESTS[language].replace("add", "a_dd")
+            yield language, text, tests
+            yield language, f"{text}\n```\nAn explanation.", tests
+            yield language, text.replace("add", "a\\_dd"), tests.replace("add", "a_dd")
