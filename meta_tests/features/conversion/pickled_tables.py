@@ -86,10 +86,6 @@ def placed(frame: pd.DataFrame, place: object) -> bytes:
 
 
 # Pickles that would run a command or fill the memory, were they opened as Python opens them.
-#
-# `evidence/conversion/` has more of them.
-
-
 # Each payload would make this file.
 TARGET = f"{tempfile.gettempdir()}/mlperf-suite-hostile-pickle-{os.getpid()}"
 
