@@ -28,7 +28,7 @@ PLACES = {
     "mlflow": ("features/tracking",),
     **dict.fromkeys(("pynvml", "amdsmi", "pyhlml", "tpu_info"), ("features/accelerators",)),
     "nvtx": ("ranges",),
-    "pyarrow": ("datasets",),
+    "pyarrow": ("datasets", "features/conversion"),
     "yaml": ("features/submission_check",),
     "jinja2": ("reports",),
     "matplotlib": ("features/comparing", "features/mmlu", "features/peak_search", "reports"),
