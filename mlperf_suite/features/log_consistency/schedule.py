@@ -13,9 +13,10 @@ bits/random.tcc, bits/uniform_int_dist.h and bits/stl_algo.h of libstdc++.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from mlperf_suite.loadgen.arrivals import NS, WORDS, exponential, generator, uniform
@@ -29,7 +30,7 @@ _DEFAULT_SEED = 5489
 MAX_QUERIES = 2**23
 """No longer schedule is computed: this is nine times the longest of the public results."""
 
-Below = Callable[[Iterator[int], int], int]
+Below = Callable[[Iterator[int], Iterable[int]], Iterator[int]]
 
 
 class TooLongError(Exception):
@@ -87,23 +88,23 @@ def mt19937_words(seed: int) -> Iterator[int]:
         yield from bits.random_raw(2**12).tolist()
 
 
-def uniform_below(draw: Iterator[int], count: int) -> int:
-    """A number from 0 to below `count`, at most 2**32 (Lemire's method, libstdc++ since GCC 11)."""
-    product = next(draw) * count
-    if product % WORDS < count:
-        least = (WORDS - count) % count
-        while product % WORDS < least:
-            product = next(draw) * count
-    return product // WORDS
+def uniform_below(draw: Iterator[int], counts: Iterable[int]) -> Iterator[int]:
+    """For each count, at most 2**32, a number from 0 to below it (Lemire's method, libstdc++ since
+    GCC 11)."""
+    for count in counts:
+        product = next(draw) * count
+        if product % WORDS < count:
+            least = (WORDS - count) % count
+            while product % WORDS < least:
+                product = next(draw) * count
+        yield product // WORDS
 
 
-def uniform_below_gcc10(draw: Iterator[int], count: int) -> int:
-    """A number from 0 to below `count`, as libstdc++ drew it until GCC 10."""
-    scale = (WORDS - 1) // count
-    while True:
-        word = next(draw)
-        if word < count * scale:
-            return word // scale
+def uniform_below_gcc10(draw: Iterator[int], counts: Iterable[int]) -> Iterator[int]:
+    """For each count, a number from 0 to below it, as libstdc++ drew it until GCC 10."""
+    for count in counts:
+        scale = (WORDS - 1) // count
+        yield next(word for word in draw if word < count * scale) // scale
 
 
 def shuffle(items: list[int], draw: Iterator[int], below: Below) -> None:
@@ -111,15 +112,15 @@ def shuffle(items: list[int], draw: Iterator[int], below: Below) -> None:
     count = len(items)
     if count and (WORDS - 1) // count >= count:
         if count % 2 == 0:
-            place = below(draw, 2)
+            (place,) = below(draw, (2,))
             items[1], items[place] = items[place], items[1]
-        for at in range(2 if count % 2 == 0 else 1, count, 2):
-            first, second = divmod(below(draw, (at + 1) * (at + 2)), at + 2)
+        pairs = range(2 if count % 2 == 0 else 1, count, 2)
+        for at, both in zip(pairs, below(draw, ((n + 1) * (n + 2) for n in pairs)), strict=True):
+            first, second = divmod(both, at + 2)
             items[at], items[first] = items[first], items[at]
             items[at + 1], items[second] = items[second], items[at + 1]
         return
-    for at in range(1, count):
-        place = below(draw, at + 1)
+    for at, place in enumerate(below(draw, range(2, count + 1)), 1):
         items[at], items[place] = items[place], items[at]
 
 
@@ -316,5 +317,5 @@ def first_samples(
     elif issue.equal:
         places = equally
     else:
-        places = [draw_below(draw, size) for _ in range(count)]
+        places = list(draw_below(draw, repeat(size, count)))
     return tuple(loaded[place] for place in places[:count])

@@ -60,7 +60,7 @@ def _files(root: Path) -> Iterator[tuple[Path, str]]:
 
     What is in links and in refused folders is left out.
     """
-    waiting = [root]
+    waiting = [str(root)]
     while waiting:
         folder = waiting.pop()
         try:
@@ -68,13 +68,13 @@ def _files(root: Path) -> Iterator[tuple[Path, str]]:
         except OSError:
             continue
         if not entries:
-            yield folder, "is empty"
+            yield Path(folder), "is empty"
         for entry in entries:
             reason = _why_refused(entry)
             if entry.is_dir(follow_symlinks=False) and not reason:
-                waiting.append(folder / entry.name)
+                waiting.append(entry.path)
             elif reason or entry.name in ("config.yaml", "config.yml"):
-                yield folder / entry.name, reason
+                yield Path(entry.path), reason
 
 
 def _why_refused(entry: os.DirEntry[str]) -> str:
