@@ -9,7 +9,7 @@ import pytest
 
 from meta_tests.session.timing.kept_offline_run import keep_offline_run, settings_of
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.features.mmlu.figures import MMLU
+from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_summary, write_json
 from mlperf_suite.results.schema import PlanRow

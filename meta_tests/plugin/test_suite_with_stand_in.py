@@ -431,9 +431,6 @@ def test_a_wrong_use_is_one_line_before_any_engine_is_loaded(
     assert list(tmp_path.glob("2*")) == []
 
 
-# Collecting
-
-
 def test_collecting_imports_nothing_heavy(tmp_path: Path) -> None:
     """Without results, neither what reads them, what writes reports, nor what makes runs."""
     code = (

@@ -8,7 +8,7 @@ from meta_tests.features.peak_search.known_systems import search_rates
 from meta_tests.session.scripted_session import ACCURACY, LLAMA, Make, check_made_as_planned
 from mlperf_suite.benchmarks.catalog import default_benchmarks
 from mlperf_suite.features.caching_audit.kind import CachingKey
-from mlperf_suite.features.mmlu.figures import MMLU
+from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.features.peak_search.kind import SearchKey
 from mlperf_suite.loadgen.load_plan import COMPARED, RunKey
 from mlperf_suite.session.plan import plan_session

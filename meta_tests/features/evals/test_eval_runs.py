@@ -22,8 +22,9 @@ from meta_tests.stand_in import StandInEngine
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.engines.protocol import EngineDescription, Likelihood, Score, ScoreRequest
 from mlperf_suite.errors import EngineDiedError, UsageError
+from mlperf_suite.features.evals.eval_key import EvalKey
 from mlperf_suite.features.evals.eval_rules import EvalFacts
-from mlperf_suite.features.evals.figures import EvalFigures, EvalKey, evals_of
+from mlperf_suite.features.evals.figures import EvalFigures, evals_of
 from mlperf_suite.features.evals.lm_eval_tasks import draw, read_task
 from mlperf_suite.results.run_folder import read_summary, run_folders
 from mlperf_suite.rules import judge

@@ -33,7 +33,8 @@ from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.__main__ import main
 from mlperf_suite.engines.protocol import EngineDescription, Likelihood, Score, ScoreRequest
 from mlperf_suite.errors import EngineDiedError, UsageError
-from mlperf_suite.features.mmlu.figures import MMLU, mmlu_of
+from mlperf_suite.features.mmlu.figures import mmlu_of
+from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.features.mmlu.mmlu_questions import (
     DOMAIN_OF,
     DOMAINS,

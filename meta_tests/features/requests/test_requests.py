@@ -18,7 +18,8 @@ from meta_tests.reports.outputs import markdown_rows, reports_of, terminal_text
 from meta_tests.reports.undrawn import PNG
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.features.requests.report import spread_plots
-from mlperf_suite.features.requests.request_table import BY_ENGINE, BY_LOADGEN, KeptRequests
+from mlperf_suite.features.requests.request_table import BY_ENGINE, BY_LOADGEN
+from mlperf_suite.features.requests.session import KeptRequests
 from mlperf_suite.features.requests.time_plots import plots_over_time
 from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.loadgen.timeline import EngineLoad, Timeline

@@ -10,9 +10,9 @@ from typing import Any
 import lm_eval
 
 from mlperf_suite.engines.protocol import Engine, RemoteEngine, ScoringEngine
+from mlperf_suite.features.evals.eval_key import EVALS
 from mlperf_suite.features.evals.eval_results import EvalRecord, scores_of
 from mlperf_suite.features.evals.eval_rules import EvalFacts
-from mlperf_suite.features.evals.figures import EVALS
 from mlperf_suite.features.evals.lm_eval_tasks import EvalTask
 from mlperf_suite.features.evals.task_lm import TaskJournal, TaskLM, open_journal
 from mlperf_suite.features.mmlu.engine_lm import quiet_lm_eval

@@ -1,4 +1,4 @@
-"""A task's key, its figures in summary.json, and its score in the regression gate."""
+"""A task's figures in summary.json, and its score in the regression gate."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ import json
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
 
-from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.results.regression import FeatureGate, Metric, Score
 from mlperf_suite.results.schema import Summary
-from mlperf_suite.session.run_kind import BenchmarkAndScenario
 from mlperf_suite.untrusted_files import open_regular
 
 PART = "run.evals"
@@ -21,29 +18,6 @@ DOCUMENTS_JSONL = "documents.jsonl"
 """The file with each document's score, which the gate reads, and no text."""
 RESPONSES_JSONL = "responses.jsonl"
 """The file with the texts: each document's answer, target and responses."""
-EVALS = "evals"
-"""The name of the kind of run, and of its results, whose scenario is the task."""
-
-
-@dataclass(frozen=True, slots=True)
-class EvalKey:
-    """The score of a task or a group of tasks."""
-
-    task: str
-    kind: ClassVar[str] = EVALS
-    benchmark: ClassVar[str] = EVALS
-    mode: ClassVar[Mode] = "accuracy"
-
-    @property
-    def scenario(self) -> str:
-        return self.task
-
-    @property
-    def benchmark_and_scenario(self) -> BenchmarkAndScenario:
-        return self.benchmark, self.task
-
-    def __str__(self) -> str:
-        return self.task
 
 
 @dataclass(frozen=True, slots=True)

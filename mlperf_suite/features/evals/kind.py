@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from mlperf_suite.features.evals.figures import EVALS, EvalKey
+from mlperf_suite.features.evals.eval_key import EVALS, EvalKey
 from mlperf_suite.features.evals.options import shots_by_task, shots_of
 from mlperf_suite.session.run_kind import Maker, RunKind, Selection, Step
 from mlperf_suite.session.timing.forecast import has_results

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlperf_suite.features.evals.figures import EVALS, EvalKey
+from mlperf_suite.features.evals.eval_key import EVALS, EvalKey
 from mlperf_suite.features.evals.options import shots_by_task
 from mlperf_suite.plugin.baseline_gate import baselines_of
 from mlperf_suite.plugin.cases import REGRESSION, Case, MetricCase, is_by_name, parametrize

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mlperf_suite.errors import UsageError
-from mlperf_suite.features.evals.figures import EVALS, EvalFigures, EvalScore, evals_of
+from mlperf_suite.features.evals.eval_key import EVALS
+from mlperf_suite.features.evals.figures import EvalFigures, EvalScore, evals_of
 from mlperf_suite.reports.feature_report import FeatureReport
 from mlperf_suite.reports.headline import findings, status_words
 from mlperf_suite.reports.performance_sections import regression_sections

@@ -1,4 +1,4 @@
-"""MMLU's key, its figures in summary.json, and its score in the regression gate."""
+"""MMLU's figures in summary.json, and its score in the regression gate."""
 
 from __future__ import annotations
 
@@ -7,36 +7,13 @@ import csv
 import io
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
 
-from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.results.regression import FeatureGate, Metric, Score
 from mlperf_suite.results.schema import Percentiles, Summary
-from mlperf_suite.session.run_kind import BenchmarkAndScenario
 from mlperf_suite.untrusted_files import open_regular
 
 PART = "run.mmlu"
 """The name of the figures in summary.json."""
-
-
-@dataclass(frozen=True, slots=True)
-class MmluKey:
-    """The MMLU score; a session makes one."""
-
-    kind: ClassVar[str] = "mmlu"
-    benchmark: ClassVar[str] = "mmlu"
-    scenario: ClassVar[str] = ""
-    mode: ClassVar[Mode] = "accuracy"
-
-    @property
-    def benchmark_and_scenario(self) -> BenchmarkAndScenario:
-        return self.benchmark, self.scenario
-
-    def __str__(self) -> str:
-        return "MMLU"
-
-
-MMLU = MmluKey()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from mlperf_suite.features.mmlu.figures import MMLU, MmluKey
+from mlperf_suite.features.mmlu.key import MMLU, MmluKey
 from mlperf_suite.session.run_kind import Maker, RunKind, Selection, Step
 
 if TYPE_CHECKING:

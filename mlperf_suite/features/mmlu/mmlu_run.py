@@ -10,8 +10,8 @@ from pathlib import Path
 
 from mlperf_suite.engines.protocol import Engine, ScoringEngine
 from mlperf_suite.errors import RunError, SuiteError
-from mlperf_suite.features.mmlu.figures import MMLU
 from mlperf_suite.features.mmlu.journal import JOURNAL_NAME, Journal, QuestionKey, system_of
+from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.features.mmlu.mmlu_rules import MmluFacts
 from mlperf_suite.features.mmlu.score_files import MmluRecord, MmluTask, Scores
 from mlperf_suite.features.mmlu.shares import Shares, split_subjects

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlperf_suite.features.mmlu.figures import MMLU
+from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.plugin.baseline_gate import baselines_of
 from mlperf_suite.plugin.cases import REGRESSION, Case, MetricCase, cases_of, parametrize
 from mlperf_suite.plugin.lifecycle import SUITE

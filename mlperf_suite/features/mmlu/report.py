@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mlperf_suite.errors import UsageError
-from mlperf_suite.features.mmlu.figures import MMLU, MmluFigures, mmlu_of
+from mlperf_suite.features.mmlu.figures import MmluFigures, mmlu_of
+from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.features.mmlu.mmlu_questions import CHANCE, DOMAINS
 from mlperf_suite.reports.feature_report import FeatureReport
 from mlperf_suite.reports.headline import findings, status_words

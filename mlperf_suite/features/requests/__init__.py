@@ -8,5 +8,5 @@ FEATURE = Feature(
     summary="requests.csv of each performance run, and its plots",
     logs=("requests.csv",),
     report=f"{_FOLDER}.report",
-    session=f"{_FOLDER}.request_table",
+    session=f"{_FOLDER}.session",
 )

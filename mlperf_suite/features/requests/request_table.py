@@ -10,31 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from mlperf_suite.loadgen.runner import LoadRun
 from mlperf_suite.loadgen.timeline import Timeline
 from mlperf_suite.results.performance_figures import times_by_engine
 from mlperf_suite.results.run_folder import write_whole
-from mlperf_suite.session.companion import Companion, RunAtHand
 
 REQUESTS_CSV = "requests.csv"
 _COUNTS = ("prompt_tokens", "tokens", "preempted")
 _TIMES = ("issued", "first_token", "finished", "latency", "ttft", "tpot")
 BY_LOADGEN, BY_ENGINE, BY_CLIENT = "LoadGen", "engine", "client"
-
-
-class KeptRequests(Companion):
-    """Writes requests.csv as a performance run ends."""
-
-    def made(self, run: RunAtHand, load_run: LoadRun) -> None:
-        """Repeats have a file of their own. Raises OSError."""
-        if run.key.mode == "performance" and load_run.timeline is not None:
-            write_requests(run.folder, load_run.timeline, BY_LOADGEN)
-
-    def timed(self, folder: Path, timeline: Timeline) -> None:
-        write_requests(folder, timeline, BY_CLIENT)
-
-
-SESSION = KeptRequests
 
 
 def write_requests(folder: Path, timeline: Timeline, sent_by: str) -> None:
