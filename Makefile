@@ -5,7 +5,7 @@ EVIDENCE = MLPERF_ENDPOINTS_CLI=$${MLPERF_ENDPOINTS_CLI:-.evidence/endpoints-che
 OF_REAL_ENGINES = evals mmlu multimodal real_engines replay replicas vllm_builds whole_sessions $(addsuffix .py,\
   caching_audit/test_caching_of_vllm chats/test_agentic_smoke_run endpoints/test_points_on_vllm peak_search/test_rate_search tuning/test_tunable_arguments \
   $(addprefix servers/test_,faulty_servers honest_streams litellm local_servers measured_servers starting_servers vllm_scoring))
-OF_A_MINUTE = datasets energy estimates hostile_runs log_consistency model_identity pages scorers searches $(addsuffix .py,\
+OF_A_MINUTE = conversion datasets energy estimates hostile_runs log_consistency model_identity pages scorers searches $(addsuffix .py,\
   caching_audit/test_prompts_of_the_mix chats/test_any_stream chats/test_hostile_schemas \
   $(addprefix code_grading/test_,any_answer official_pattern siblings) damaged_logs/test_each_key \
   $(addprefix loadgen/test_,any_log linear_expressions long_logs) $(addprefix multimodal/test_,any_answers siblings) \
