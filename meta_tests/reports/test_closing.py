@@ -76,14 +76,16 @@ def test_it_fits_a_screen_and_names_each_rule_that_did_not_pass(
     assert words.issuperset(names)
 
 
-def test_a_client_bound_servers_result_leaves_a_screen_room_for_its_title() -> None:
+def test_a_gated_and_client_bound_servers_result_leaves_a_screen_room_for_its_title() -> None:
     meta = replace(META, label=f"{CLIENT_BOUND}; {META.label}")
     assert RUN.performance is not None
     repeated = replace(RUN.performance, repeats=(RepeatFigures(True, 300.0),) * 4)
     run = replace(RUN, performance=repeated, remote={"performance": remote_run()})
     verdicts = tuple(verdict(name, "shortened") for name in NAMES[:9])
-    lines = closing_lines(Summary(meta=meta, run=run, verdicts=verdicts), Path("run"))
+    gate = RegressionFigures("last", metrics=(ChangeFigures("a", "b", words="-9%"),) * 3)
+    lines = closing_lines(Summary(meta=meta, run=run, verdicts=verdicts, regression=gate), Path())
     assert len(lines) <= 20 and not any("measures yours" in line.text for line in lines)
+    assert sum("b -9%" in line.text for line in lines) == 3
 
 
 def test_the_answer_is_first_and_the_failed_rule_before_the_others() -> None:
@@ -163,5 +165,4 @@ def test_the_worst_stands_first_in_the_same_words_everywhere() -> None:
     summary = Summary(meta=Meta(status="failed", reason="the GPU is on fire", label="official"))
     texts = [line.text for line in closing_lines(summary, Path("run"))]
     assert texts[:2] == ["failed: the GPU is on fire", "official: no rule was judged"]
-    unfinished = closing_lines(Summary(meta=Meta(status="running", label="official")), Path("run"))
-    assert unfinished[0].text == "running"
+    assert closing_lines(Summary(meta=Meta(status="running")), Path())[0].text == "running"

@@ -37,8 +37,9 @@ _LINES = 20
 """A screen's lines without the heading, pytest's last lines and the prompt."""
 _MIN_RULE_LINES = 4
 """What rules that are worse than shortened get, however many lines the figures take."""
-_MIN_FIGURE_LINES = 12
-"""What figures get, however many lines the rest takes: speed and times, with their limits."""
+_MIN_FIGURE_LINES, _MIN_GATED_LINES = 12, 6
+"""What figures get, however many lines the rest takes: speed and times, with their limits; the
+second beside the gate's changes, which are always there."""
 LABEL, _RULE, _FOUND = 10, 32, 20
 """Widths of the labels and of the columns of the rules that did not pass."""
 _HEADS: dict[Status, tuple[str, str, str]] = {
@@ -54,12 +55,17 @@ def closing_lines(summary: Summary, folder: Path) -> list[Line]:
     answer, figures = list(_folded(_answer(summary))), list(_folded(_figures(summary)))
     # Not folded: a path is to be copied.
     end = list(_end(summary, folder))
+    changes = list(_folded(_changes(summary.regression) if summary.regression else ()))
     least = 0 if worst_status(summary.verdicts) == "shortened" else _MIN_RULE_LINES
-    room = _LINES - len(answer) - len(end)
-    most = max(room - len(_rules(summary.verdicts, least)), _MIN_FIGURE_LINES)
+    room = _LINES - len(answer) - len(changes) - len(end)
+    most = max(
+        room - len(_rules(summary.verdicts, least)),
+        _MIN_GATED_LINES if changes else _MIN_FIGURE_LINES,
+    )
     if more := max(len(figures) - most, 0):
         figures[most - 1 :] = [Line("", f"{more + 1} more lines of figures are in the report")]
-    return [*answer, *figures, *_rules(summary.verdicts, max(room - len(figures), least)), *end]
+    rules = _rules(summary.verdicts, max(room - len(figures), least))
+    return [*answer, *figures, *changes, *rules, *end]
 
 
 def _answer(summary: Summary) -> Iterator[Line]:
@@ -91,8 +97,6 @@ def _figures(summary: Summary) -> Iterator[Line]:
         yield from _accuracy(run.accuracy)
     for mode in AUDIT_MODES:
         yield from rules_line(mode, summary.verdicts)
-    if summary.regression:
-        yield from _changes(summary.regression)
     for report in feature_reports(summary):
         yield from report.closing(summary)
 

@@ -42,10 +42,9 @@ def _memory_is_limited() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("name", ["a.pkl", "a.pickle"])
-def test_a_pickle_that_is_named_as_data_comes_with_the_command(name: str) -> None:
-    with pytest.raises(DatasetError, match=f"python -m mlperf_suite convert {name} a.parquet"):
-        LLAMA2_70B.load(name)
+def test_a_pickle_that_is_named_as_data_comes_with_the_command() -> None:
+    with pytest.raises(DatasetError, match=r"python -m mlperf_suite convert a\.pkl a\.parquet"):
+        LLAMA2_70B.load("a.pkl")
 
 
 @pytest.mark.parametrize("name", HOSTILE)
