@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -25,6 +26,21 @@ def fresh_folder(name: str) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     return folder
+
+
+def run_offline(
+    command: Sequence[str], folder: Path, script: object, variables: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run a script in a folder, where it finds nothing on the hub. `script`: its name, for the one
+    line of an error. Raises SystemExit if it fails."""
+    offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(folder / "hub")}
+    surroundings = {**os.environ, **offline, **variables}
+    done = subprocess.run(
+        command, cwd=folder, env=surroundings, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{script}: {done.stderr.strip()[-1500:]}")
+    return done
 
 
 @dataclass(frozen=True, slots=True)

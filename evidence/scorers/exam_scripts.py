@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import pickle
 import random
 import re
@@ -22,7 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from evidence.from_elsewhere import INFERENCE
-from evidence.scorers.environments import PLACE, Comparison, Environment, Options, fresh_folder
+from evidence.scorers.environments import (
+    PLACE,
+    Comparison,
+    Environment,
+    Options,
+    fresh_folder,
+    run_offline,
+)
 from evidence.scorers.made_programs import ENDLESS, LIVE_CODE_BENCH, MATHEMATICS
 from evidence.scorers.rouge_scripts import write_log
 from mlperf_suite.assets import embedded_model_dir
@@ -177,18 +183,7 @@ def make_tokenizer(folder: Path, ends: str) -> None:
 def _run(python: Path, script: Path, folder: Path, *options: str) -> str:
     """What the script prints; it finds nothing on the hub."""
     own = {"PROBLEMS": str(folder / "problems.jsonl"), "PYTHONPATH": ""}
-    offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(folder / "hub")}
-    done = subprocess.run(
-        [str(python), str(script), *options],
-        cwd=folder,
-        env=os.environ | own | offline,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise SystemExit(f"{script}: {done.stderr.strip()[-1500:]}")
-    return done.stdout
+    return run_offline([str(python), str(script), *options], folder, script, own).stdout
 
 
 def _deepseek_environment() -> Environment:

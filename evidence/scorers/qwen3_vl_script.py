@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
 
 from evidence.from_elsewhere import INFERENCE
-from evidence.scorers.environments import Comparison, Environment, Options, fresh_folder
+from evidence.scorers.environments import (
+    Comparison,
+    Environment,
+    Options,
+    fresh_folder,
+    run_offline,
+)
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.features.multimodal.qwen3_vl import UNREADABLE, HierarchicalF1Scorer
 from mlperf_suite.scorers.scorer import Answer
@@ -67,17 +72,8 @@ def compared(_: Options) -> Comparison:
     python = str(around.python)
     subprocess.run([python, "-c", _AS_PARQUET, str(as_json), str(data)], check=True)
     source = {"PYTHONPATH": str(INFERENCE / _FOLDER / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-    offline = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "cache")}
-    done = subprocess.run(
-        [python, "-c", _EVALUATE, str(folder / "mlperf_log_accuracy.json"), str(data)],
-        cwd=folder,
-        env=os.environ | source | offline,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise SystemExit(f"{_PATH}: {done.stderr.strip()[-1500:]}")
+    command = [python, "-c", _EVALUATE, str(folder / "mlperf_log_accuracy.json"), str(data)]
+    done = run_offline(command, folder, _PATH, source)
     written = (folder / "accuracy.txt").read_text().splitlines()
     # The suite gives percent.
     official = {"f1": 100 * json.loads(written[2])["f1"]}

@@ -47,6 +47,15 @@ def summaries(run: SuiteRun) -> dict[str, Summary]:
     return {summary.meta.scenario or "": summary for summary in by_scenario if summary is not None}
 
 
+def check_every_rule(run: SuiteRun, fields: str) -> None:
+    """Every rule judged the run, through the route of this kind of server, and none failed."""
+    assert run.exit_code == 0, run.output
+    config = read_config(run.folder)
+    assert config is not None
+    assert config["engine"]["settings"]["fields"] == fields
+    assert {verdict.status for verdict in run.summary.verdicts} == {"passed", "shortened"}
+
+
 @pytest.fixture(scope="module")
 def vllm() -> Iterator[LocalServer]:
     with vllm_server() as server:
@@ -133,23 +142,13 @@ def test_the_figures_of_several_client_processes_are_those_of_all(vllm: LocalSer
 
 def test_vllms_route_for_token_ids_is_found_and_judged_by_every_rule(tmp_path: Path) -> None:
     with vllm_server(arguments=["--enable-scale-out"]) as server:
-        run = run_scenarios(server, tmp_path, "offline")
-    assert run.exit_code == 0, run.output
-    config = read_config(run.folder)
-    assert config is not None
-    assert config["engine"]["settings"]["fields"] == "vllm-generate"
-    assert {verdict.status for verdict in run.summary.verdicts} == {"passed", "shortened"}
+        check_every_rule(run_scenarios(server, tmp_path, "offline"), "vllm-generate")
 
 
 @pytest.mark.skipif(not SGLANG_PYTHON.is_file(), reason="no SGLang: make evidence")
 def test_sglangs_server_is_judged_by_every_rule(tmp_path: Path) -> None:
     with sglang_server() as server:
-        run = run_scenarios(server, tmp_path, "offline")
-    assert run.exit_code == 0, run.output
-    config = read_config(run.folder)
-    assert config is not None
-    assert config["engine"]["settings"]["fields"] == "sglang"
-    assert {verdict.status for verdict in run.summary.verdicts} == {"passed", "shortened"}
+        check_every_rule(run_scenarios(server, tmp_path, "offline"), "sglang")
 
 
 @pytest.mark.parametrize("stack", ["on_llama_cpp", "on_transformers"])
