@@ -1,9 +1,8 @@
 """Made-up runs that obey every rule: their logs as LoadGen writes them, and submissions."""
 
-import hashlib
 import json
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from meta_tests.made_details import Details, Load, of_features
 from mlperf_suite.benchmarks.audits import TEST06, Audit, Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import (
@@ -23,33 +23,6 @@ from mlperf_suite.benchmarks.definition import (
 )
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun, StreamFigures
-from mlperf_suite.features.caching_audit.block_times import (
-    ANSWER_TOKENS,
-    LOOKS,
-    MIX,
-    SAME,
-    Block,
-    Caching,
-    Kind,
-)
-from mlperf_suite.features.caching_audit.block_times import MODE as CACHING
-from mlperf_suite.features.caching_audit.caching import CachingFacts
-from mlperf_suite.features.log_consistency.log_figures import LATENCY, PERCENTILES, TPOT, TTFT
-from mlperf_suite.features.log_consistency.provenance import LABELS
-from mlperf_suite.features.log_consistency.releases import lines_of
-from mlperf_suite.features.log_consistency.schedule import (
-    SampleOrderSettings,
-    Schedule,
-    ScheduleSettings,
-    first_samples,
-    schedule,
-    shuffled,
-)
-from mlperf_suite.features.submission_check.scenario_folders import CODE
-from mlperf_suite.features.submission_check.submission_rules import (
-    SYSTEM_FIELDS_FILLED,
-    SYSTEM_FIELDS_PRESENT,
-)
 from mlperf_suite.loadgen.clock_watch import FLOOR_S, ClockFigures
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, loadgen_mode
 from mlperf_suite.loadgen.logs import (
@@ -74,8 +47,15 @@ from mlperf_suite.rules.registry import SERVER
 from mlperf_suite.rules.stopping_criterion import discarded_queries, queries_needed
 
 HASH = "0123456789abcdef" * 4
-P99 = {family.name.lower(): family.percentile.format("99.00") for family in (LATENCY, TTFT, TPOT)}
-"""By the names of `Scenario.limits`, the keys of the latencies that they limit."""
+PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
+LATENCIES = {
+    "latency": ("result_{}_percentile_latency_ns", "result_{}_latency_ns"),
+    "ttft": ("result_first_token_{}_percentile_latency_ns", "result_first_token_{}_latency_ns"),
+    "tpot": ("result_time_per_output_token_{}_percentile_ns", "result_time_to_output_token_{}"),
+}
+"""By the names of `Scenario.limits`, the keys of percentiles and of minimum, mean and maximum."""
+P99 = {name: percentile.format("99.00") for name, (percentile, _) in LATENCIES.items()}
+DETAILS: Details = next((module.DETAILS for module in of_features("made_details")), Details())
 
 
 def every_scenario() -> list[tuple[Benchmark, Scenario]]:
@@ -125,14 +105,6 @@ def audit_of(benchmark: Benchmark, mode: Mode) -> Audit | None:
     return benchmark.audit(mode) or (TEST06 if mode == "test06" else None)
 
 
-def sha1_sums(name: str) -> dict[str, str]:
-    """The SHA-1 of each file in a list beside this one."""
-    lines = (Path(__file__).parent / name).read_text().splitlines()
-    return {path: checksum for checksum, path in map(str.split, lines)}
-
-
-LOADGEN_FILES = sha1_sums("loadgen-6.0.17.sha1")
-"""Of LoadGen's sources."""
 BEGAN = datetime(2026, 3, 4, 10, 0, 0, 500_000)
 """When a made-up run of the first benchmark issued its first query. Those of the others are a few
 ms later and longer, since no two runs have the same times."""
@@ -187,12 +159,7 @@ def _detail_entries(
         effective_least += loaded - effective_least % loaded if equal else 0
     else:
         effective_least = 1 if offline else least
-    order = shuffled(round_.qsl_rng_seed, benchmark.samples_of(mode))
-    settings = ScheduleSettings(
-        *(scenario.loadgen_scenario, round_.schedule_rng_seed, qps, min_ms, effective_least),
-        *(samples, loaded, equal, mode == "accuracy", unique),
-    )
-    load = schedule(settings)
+    order = DETAILS.loaded(round_.qsl_rng_seed, benchmark.samples_of(mode))
     seeds = {**round_.seeds, "accuracy_log_rng_seed": 0}
     rate_key = {
         "Offline": "requested_offline_expected_qps",
@@ -238,6 +205,9 @@ def _detail_entries(
         "effective_sample_concatenate_permutation": equal,
         **(audit.effective if audit else {}),
         "loaded_qsl_set": list(order if mode == "accuracy" else order[:loaded]),
+    }
+    load = DETAILS.load(entries, loaded, mode == "accuracy")
+    entries |= {
         "generated_query_count": load.queries,
         "generated_samples_per_query": load.samples,
         "generated_query_duration": load.duration_ns,
@@ -265,62 +235,13 @@ def _detail_entries(
     }
     if mode != "accuracy":
         entries |= _results(scenario, answers, load, took_s)
-    return _every_line(entries, scenario, mode)
-
-
-def _every_line(entries: dict[str, Any], scenario: Scenario, mode: Mode) -> dict[str, Any]:
-    """With the lines that are as any run has them, each in LoadGen's place."""
-    percentile = entries["effective_target_latency_percentile"]
-    known_values = entries | {
-        "loadgen_file_sha1": LOADGEN_FILES,
-        "requested_accuracy_log_rng_seed": entries["effective_accuracy_log_rng_seed"],
-        "requested_accuracy_log_sampling_target": entries["effective_accuracy_log_sampling_target"],
-        "requested_server_target_latency_percentile": percentile,
-        "requested_single_stream_target_latency_percentile": percentile,
-        "requested_performance_sample_count_override": entries[
-            "effective_performance_sample_count"
-        ],
-        "requested_performance_issue_unique": entries["effective_performance_issue_unique"],
-        "effective_max_async_queries": 0 if scenario.loadgen_scenario == "Server" else 1,
-    }
-    keys = lines_of(scenario.loadgen_scenario, mode == "accuracy", scenario.counts_tokens)
-    absent = {_OF_INVALID} if entries.get("result_validity") != "INVALID" else set()
-    return {key: known_values.get(key, _ELSE.get(key, 0)) for key in keys if key not in absent}
-
-
-_FALSE = ("print_timestamps", "performance_issue_same")
-_ELSE: dict[str, object] = {
-    **{f"{kind}_{name}": False for kind in ("requested", "effective") for name in _FALSE},
-    "requested_server_coalesce_queries": False,
-    "loadgen_build_date_local": "2026-02-01T10:00:00.000000",
-    "loadgen_git_log_message": "made up",
-}
-_OF_INVALID = "result_invalid_reason"
+    return DETAILS.every_line(entries, scenario, mode == "accuracy")
 
 
 def _tokens_logged(audit: Audit) -> int:
     """Of each answer in an audit's log."""
     low, high = audit.mean_tokens or (TOKENS, TOKENS)
     return round((low + high) / 2)
-
-
-def summary_of(entries: Mapping[str, Any]) -> str:
-    """A summary file with the figures of a detail log."""
-    streams = entries["effective_scenario"] != "Offline"
-    lines = ["=" * 48, "MLPerf Results Summary", "=" * 48]
-    for label, key in LABELS.items():
-        if entries.get(key) is not None:
-            words = int(entries[key]) if isinstance(entries[key], bool) else entries[key]
-            if key.endswith("_met"):
-                words = "Yes" if words else "NO"
-            lines.append(f"{label} : {words}")
-    if streams and "result_validity" in entries:
-        for name, key in (("", ""), ("TTFT ", "ttft_"), ("TPOT ", "tpot_")):
-            if (text := entries.get(f"early_stopping_{key}result")) is not None:
-                lines += [f"{name}Early Stopping Result:", text.replace("  ", "\n ")]
-        lines += ["", "=" * 48]
-    lines += ["No warnings encountered during test.", "No errors encountered during test.", ""]
-    return "\n".join(lines)
 
 
 def as_printed(figure: float) -> float:
@@ -409,9 +330,7 @@ def _stopped(scenario: Scenario, answers: _Answers) -> dict[str, str]:
     return {f"early_stopping_{name}result": text for name, text in texts.items()}
 
 
-def _results(
-    scenario: Scenario, answers: _Answers, load: Schedule, took_s: float
-) -> dict[str, Any]:
+def _results(scenario: Scenario, answers: _Answers, load: Load, took_s: float) -> dict[str, Any]:
     """What LoadGen says of a performance run's answers."""
     offline, single = scenario.name == "Offline", scenario.name == "SingleStream"
     mean_ns, stopped = answers.sum_ns // answers.count, _stopped(scenario, answers)
@@ -443,12 +362,15 @@ def _results(
             "result_completed_samples_per_sec": as_printed((answers.count - 1) / took_s),
         }
     total = answers.tokens
-    shares = (int(answers.count * (float(p) / 100)) for p in PERCENTILES)
-    places = [0, *shares, answers.count - 1]
-    families = [(LATENCY, answers.of), (TTFT, answers.first), (TPOT, answers.further)]
-    for family, of in families[: 1 if offline else 3]:
-        entries |= dict(zip(family.places, map(of, places), strict=True))
-        entries[family.mean] = int(of(np.arange(answers.count)).sum()) // answers.count
+    of_each = (answers.of, answers.first, answers.further)
+    for (percentile, extreme), of in list(zip(LATENCIES.values(), of_each, strict=True))[
+        : 1 if offline else 3
+    ]:
+        for number in PERCENTILES:
+            entries[percentile.format(number)] = of(int(answers.count * (float(number) / 100)))
+        for name, place in (("min", 0), ("max", answers.count - 1)):
+            entries[extreme.format(name)] = of(place)
+        entries[extreme.format("mean")] = int(of(np.arange(answers.count)).sum()) // answers.count
     if offline:
         entries["result_tokens_per_second"] = as_printed(total / took_s)
     else:
@@ -469,13 +391,17 @@ _OFFICIAL_LINES: dict[str, Callable[[float], str]] = {
 """Scores that official scripts print in a line of their own kind."""
 
 
-@lru_cache(maxsize=32)
 def answers_in_order(
-    issue: SampleOrderSettings, count: int, tokens: int = TOKENS
+    entries: dict[str, Any], mode: Mode, count: int, tokens: int = TOKENS
 ) -> tuple[LoggedSample, ...]:
     """The answers of a log, in the order in which LoadGen issued their samples."""
-    order = first_samples(issue, count)
-    assert order is not None and len(order) == count
+    order = DETAILS.issued(entries, mode == "accuracy", count)
+    assert len(order) == count
+    return _answers_of(order, tokens)
+
+
+@lru_cache(maxsize=32)
+def _answers_of(order: tuple[int, ...], tokens: int) -> tuple[LoggedSample, ...]:
     rest = tuple(range(13, 11 + tokens))
     return tuple(
         LoggedSample(index, (11, 1000 + index, *rest), (11,), tokens, place)
@@ -502,51 +428,8 @@ def cut_log(answers: tuple[LoggedSample, ...], streams: bool, longest: int) -> s
     return "[\n" + ",\n".join(rows[:36]) + "\n\n...\n\n" + ",\n".join(rows[36:]) + "\n]\n"
 
 
-AT_ONCE = 3
-"""The samples of a made block of the caching audit."""
-
-
-@dataclass
-class MadeBlock:
-    """A block of a caching audit: `entries` of its log beside the audit's, and its answers."""
-
-    kind: Kind
-    entries: dict[str, Any]
-    answers: list[tuple[int, tuple[int, ...]]]
-
-
-def made_blocks() -> list[MadeBlock]:
-    """As few blocks as an audit has, none of a kind faster than the other."""
-    tokens = tuple(range(11, 11 + ANSWER_TOKENS))
-    kinds: tuple[Kind, ...] = ("mix", "same")
-    return [
-        MadeBlock(
-            kind,
-            {"result_max_latency_ns": 400_000_000},
-            [(0 if kind == "same" else index, tokens) for index in range(AT_ONCE)],
-        )
-        for pair in range(LOOKS[0])
-        for kind in kinds[:: 1 if pair % 2 else -1]
-    ]
-
-
-def issue_of(entries: dict[str, Any], mode: Mode) -> SampleOrderSettings:
-    """What the order of a made-up run's samples follows from."""
-    return SampleOrderSettings(
-        entries["effective_scenario"],
-        mode == "accuracy",
-        entries["effective_qsl_rng_seed"],
-        entries["effective_sample_index_rng_seed"],
-        entries["qsl_reported_total_count"],
-        entries["effective_performance_sample_count"],
-        entries["effective_min_query_count"],
-        entries["effective_sample_concatenate_permutation"],
-        entries["effective_performance_issue_unique"],
-    )
-
-
 _parsed = lru_cache(maxsize=8)(parse_detail)
-"""A run is judged several times, and the logs of a caching audit's blocks are two."""
+"""A run is judged several times."""
 RIGHT_CLOCK = ClockFigures(1e6, 0.0, FLOOR_S, 0.0, 0.0)
 """The clocks of a made-up run, which is not longer than 1e6 s."""
 
@@ -559,8 +442,7 @@ class MadeRun:
     `stamps`: timestamps of single keys' entries, in ms, in place of their own. `cut_log`: the
     accuracy log as it is submitted.
     `remote`: what an engine behind a network told of it, None of one in this process.
-    `cached_tokens`: prompt tokens that the engine counted as taken from a cache. `caching`: of a
-    caching audit, the blocks.
+    `cached_tokens`: prompt tokens that the engine counted as taken from a cache.
     """
 
     benchmark: Benchmark
@@ -577,7 +459,6 @@ class MadeRun:
         self.deviations: tuple[str, ...] | None = None if self.submitted else ()
         untold = self.submitted or (self.remote is not None and self.remote.cached_untold)
         self.cached_tokens: int | None = None if untold else 0
-        self.caching = made_blocks() if self.mode == CACHING else []
         self.clock: ClockFigures = RIGHT_CLOCK
         self.entries = detail_entries(self.benchmark, self.scenario, self.mode, self.round)
         times = [datetime.strptime(self.entries[f"power_{end}"], POWER_FORMAT) for end in _ENDS]
@@ -587,7 +468,7 @@ class MadeRun:
         audit = audit_of(self.benchmark, self.mode)
         count = self.benchmark.samples_of(self.mode) if self.mode != "test06" else 100
         logged = answers_in_order(
-            issue_of(self.entries, self.mode), count, _tokens_logged(audit) if audit else TOKENS
+            self.entries, self.mode, count, _tokens_logged(audit) if audit else TOKENS
         )
         self.answers: list[LoggedSample] = list(logged)
         self.accuracy_damage: tuple[str, ...] = ()
@@ -596,7 +477,7 @@ class MadeRun:
         self.scores = self.good_scores()
         mean = self.scores.get("tokens_per_sample", float(TOKENS))
         self.accuracy_tokens: AnswerTokens | None = AnswerTokens(mean, self.benchmark.samples)
-        self.summary = summary_of(self.entries)
+        self.summary = DETAILS.summary(self.entries)
         self.hash: str | None = HASH
         first = "Skipped" if self.scenario.name == "Offline" else "True"
         self.verify = [
@@ -670,22 +551,6 @@ class MadeRun:
             )
         return "[\n" + ",\n".join(lines) + "\n]\n"
 
-    def _caching_facts(self) -> Caching:
-        """The blocks, each with the run's own entries and lines in its log."""
-        blocks = []
-        lines = {key: line(key, value) for key, value in self.entries.items()}
-        for block in self.caching:
-            times = (SAME if block.kind == "same" else MIX).of(AT_ONCE).effective
-            own = {key: line(key, value) for key, value in {**times, **block.entries}.items()}
-            first, *rest = (lines | own).values()
-            text = "\n".join([first, *self.broken_lines, *rest])
-            answers = AccuracyLog(
-                tuple(LoggedSample(i, tokens) for i, tokens in block.answers), self.accuracy_damage
-            )
-            logs = RunLogs(Path("made"), _parsed(text), "", answers, clock=self.clock)
-            blocks.append(Block(block.kind, logs))
-        return Caching(tuple(blocks), AT_ONCE, self.cached_tokens)
-
     def facts(self, detail_text: str | None = None) -> RunFacts:
         """The run as the rules see it, with `detail_text` in place of its own log."""
         folder = Path("made")
@@ -706,12 +571,7 @@ class MadeRun:
             session = SessionFacts(
                 self.deviations, remote=self.remote, cached_tokens=self.cached_tokens
             )
-        kind, more = RunFacts, dict[str, Any]()
-        if self.mode == CACHING:
-            caching = self._caching_facts()
-            blocks = tuple(block.logs for block in caching.blocks)
-            kind, more = CachingFacts, {"caching": caching, "blocks": blocks}
-        return kind(
+        return RunFacts(
             self.benchmark,
             self.scenario,
             self.mode,
@@ -727,8 +587,13 @@ class MadeRun:
             session=session,
             accuracy_tokens=self.accuracy_tokens,
             compared=self.compared,
-            **more,
         )
+
+
+def made_classes() -> dict[Mode, type[MadeRun]]:
+    """Those of features' own modes, each in the feature's module `made_audits`."""
+    modules = of_features("made_audits")
+    return {mode: made for module in modules for mode, made in module.MADE_RUNS.items()}
 
 
 def _hex(token_ids: Sequence[int]) -> str:
@@ -739,85 +604,6 @@ def write_run(folder: Path, run: MadeRun) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / DETAIL).write_text(run.detail_text)
     (folder / "mlperf_log_summary.txt").write_text(run.summary)
-
-
-def system_fields() -> dict[str, str]:
-    """A system's description with something in every field."""
-    fields = dict.fromkeys((*SYSTEM_FIELDS_FILLED, *SYSTEM_FIELDS_PRESENT), "made up")
-    return fields | {"number_of_nodes": "1", "accelerators_per_node": "0"}
-
-
-def offered_in(benchmark: Benchmark, round_: str) -> list[Scenario]:
-    """The scenarios that a round offers; none if it does not offer the benchmark."""
-    is_offered = round_ in benchmark.rounds
-    return [s for s in benchmark.scenarios if is_offered and (not s.rounds or round_ in s.rounds)]
-
-
-def write_submission(
-    root: Path,
-    benchmark: Benchmark,
-    round_: Round,
-    *,
-    division: Division = "closed",
-    submitter: str = "Someone",
-    system: str = "box",
-    scenarios: tuple[str, ...] | None = None,
-    name: str | None = None,
-) -> Path:
-    """Write a submission that obeys every rule, in the round's layout; returns its folder.
-
-    `scenarios`: all that the round offers by default, of the benchmark's own where it offers none.
-    `name`: what the tree calls the benchmark.
-    """
-    submission = root / division / submitter
-    for scenario in offered_in(benchmark, round_.name) or benchmark.scenarios:
-        if scenarios is None or scenario.name in scenarios:
-            path = (system, name or benchmark.id, scenario.name)
-            _write_result(submission, path, benchmark, scenario, round_, division)
-    systems = submission / "systems"
-    systems.mkdir(exist_ok=True)
-    described = system_fields() | {"submitter": submitter, "division": division}
-    described |= {"status": "available", "system_type": benchmark.category}
-    (systems / f"{system}.json").write_text(json.dumps(described))
-    code = submission / CODE[round_.layout]
-    code.mkdir(exist_ok=True)
-    (code / "README.md").write_text("made up\n")
-    return submission
-
-
-def _write_result(
-    submission: Path,
-    path: tuple[str, str, str],
-    benchmark: Benchmark,
-    scenario: Scenario,
-    round_: Round,
-    division: Division,
-) -> None:
-    result = submission.joinpath("results", *path)
-    v6 = round_.layout == "v6"
-    measurements = result if v6 else submission.joinpath("measurements", *path)
-    audits = result if v6 else submission.joinpath("compliance", *path)
-    accuracy = MadeRun(benchmark, scenario, "accuracy", round_)
-    accuracy.hash = hashlib.sha256("/".join(path).encode()).hexdigest()
-    write_run(result / "accuracy", accuracy)
-    (result / "accuracy" / "accuracy.txt").write_text(accuracy.accuracy_txt)
-    (result / "accuracy" / ACCURACY).write_text(accuracy.cut_log)
-    write_run(result / "performance" / "run_1", MadeRun(benchmark, scenario, "performance", round_))
-    measurements.mkdir(parents=True, exist_ok=True)
-    (measurements / "user.conf").write_text("made up\n")
-    (measurements / "README.md").write_text("made up\n")
-    names = "input_data_types retraining starting_weights_filename weight_data_types"
-    described = dict.fromkeys((*names.split(), "weight_transformations"), "made up")
-    file = "measurements.json" if v6 else f"{path[0]}_{scenario.name}.json"
-    (measurements / file).write_text(json.dumps(described))
-    for audit in benchmark.audits if division == "closed" else ():
-        load = MadeRun(benchmark, scenario, audit.mode, round_)
-        (audits / audit.name / "accuracy").mkdir(parents=True)
-        (audits / audit.name / "accuracy" / ACCURACY).write_text(load.accuracy_json)
-        (audits / audit.name / audit.verified_in).write_text(load.verify_txt)
-        if audit.also_verified_in:
-            (audits / audit.name / audit.also_verified_in).write_text(load.verify_txt)
-            write_run(audits / audit.name / "performance" / "run_1", load)
 
 
 def audit_values() -> Iterator[tuple[str, object]]:

@@ -24,6 +24,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from meta_tests import made_runs
+from meta_tests.features.submission_check.made_submissions import write_submission
 from meta_tests.made_runs import BEGAN, MadeRun
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark
@@ -88,9 +89,7 @@ def write_tree(tree: Path, results: int) -> None:
         system = f"box_{number:04}"
         began, lasted_ms = BEGAN + timedelta(days=-number % 30), MIN_DURATION_MS + 10 * number
         with patch.multiple(made_runs, BEGAN=began, MIN_DURATION_MS=lasted_ms):
-            folder = made_runs.write_submission(
-                tree, _quicker(_BENCHMARK, number), _ROUND, system=system
-            )
+            folder = write_submission(tree, _quicker(_BENCHMARK, number), _ROUND, system=system)
         for log in (folder / "results" / system).rglob(ACCURACY):
             answers = log.read_text()
             log.write_text(answers.replace(_FIRST_ID, f"{number:04X}0000"))

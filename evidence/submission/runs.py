@@ -15,7 +15,7 @@ from evidence.submission.data import ANSWERS, DATASETS, MODEL
 from evidence.submission.made_data import PROBLEMS
 from evidence.submission.published import PUBLISHED
 from evidence.submission.replay import Pace
-from meta_tests.made_runs import offered_in
+from meta_tests.features.submission_check.made_submissions import offered_in
 from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.assets import assets_dir
 from mlperf_suite.benchmarks.catalog import BENCHMARKS

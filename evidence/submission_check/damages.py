@@ -26,8 +26,9 @@ from evidence.submission_check.submission_damages import PUBLISHED, SINGLE
 from evidence.tables import PAGES, write_cells
 from evidence.tree_edits import Change, Home, Tampering, seen_by, system_field
 from evidence.verdicts import copies, official_verdict, own_verdict
+from meta_tests.features.submission_check.made_submissions import offered_in, write_submission
 from meta_tests.judging.trees import broken_rules
-from meta_tests.made_runs import P99, offered_in, write_submission
+from meta_tests.made_runs import P99
 from meta_tests.tampering.edits import bytes_edited, removed, replaced, text_edited
 from mlperf_suite.benchmarks.audits import Audit
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, judged_in_trees

@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from meta_tests.features.submission_check.made_power import write_measurement
+from meta_tests.features.submission_check.made_submissions import write_submission
 from meta_tests.features.submission_check.power_damages import facts_of
 from meta_tests.judging.trees import V6_1, failures_by_run
-from meta_tests.made_runs import write_submission
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.registry import rules_of

@@ -9,8 +9,8 @@ import pytest
 from evidence.from_elsewhere import INFERENCE, needs_inference
 from evidence.verdicts import official_verdict
 from meta_tests.features.submission_check.made_power import write_session
+from meta_tests.features.submission_check.made_submissions import write_submission
 from meta_tests.features.submission_check.nameplates import WITH_POWER, WITHOUT_POWER, nameplate
-from meta_tests.made_runs import write_submission
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 

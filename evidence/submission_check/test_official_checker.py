@@ -9,7 +9,7 @@ import pytest
 from evidence.from_elsewhere import INFERENCE, needs_inference
 from evidence.submission_check.damages import compare, damages_of
 from evidence.verdicts import official_verdict, own_verdict
-from meta_tests.made_runs import write_submission
+from meta_tests.features.submission_check.made_submissions import write_submission
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, judged_in_trees
 from mlperf_suite.benchmarks.rounds import ROUNDS
 

@@ -12,8 +12,8 @@ from evidence.from_elsewhere import INFERENCE, RESULTS, needs_inference, needs_r
 from evidence.submission_check.power_checks import differences, official, own
 from evidence.verdicts import official_verdict, own_verdict
 from meta_tests.features.submission_check.made_power import write_measurement, write_session
+from meta_tests.features.submission_check.made_submissions import write_submission
 from meta_tests.features.submission_check.power_damages import DAMAGES
-from meta_tests.made_runs import write_submission
 from mlperf_suite.benchmarks.catalog import find_benchmark
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE

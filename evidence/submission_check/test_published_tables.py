@@ -13,8 +13,8 @@ from evidence.submission_check.damages import BY_DAMAGE, DAMAGES, PAGE, damages_
 from evidence.submission_check.submission_damages import FURTHER
 from evidence.tables import table_after
 from evidence.tree_edits import Home
+from meta_tests.features.submission_check.made_submissions import write_submission
 from meta_tests.judging.trees import ALSO_SEEN, broken_rules
-from meta_tests.made_runs import write_submission
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from meta_tests.features.submission_check.made_submissions import write_submission
 from meta_tests.judging.trees import V6_1
-from meta_tests.made_runs import write_submission
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 
 

@@ -6,23 +6,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meta_tests.made_runs import MadeRun, every_scenario, remote_run
-from meta_tests.tampering.rule_breaks import AGREEMENT, BREAKS, FOLLOWING, MODES, not_passed
+from meta_tests.made_details import of_features
+from meta_tests.made_runs import MadeRun, every_scenario, made_classes, remote_run
+from meta_tests.tampering import rule_breaks
+from meta_tests.tampering.rule_breaks import AGREEMENT, MODES, Break, not_passed
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import LOADGEN, Benchmark, Scenario
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
-from mlperf_suite.features.caching_audit.block_times import MODE as CACHING
 from mlperf_suite.loadgen.load_plan import MODES as EVERY_MODE
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.registry import every_rule
+
+BREAKS: dict[str, Break] = dict(rule_breaks.BREAKS)
+FOLLOWING = dict(rule_breaks.FOLLOWING)
+for module in of_features("rule_breaks"):
+    BREAKS |= module.BREAKS
+    FOLLOWING |= getattr(module, "FOLLOWING", {})
+OWN = made_classes()
+"""Of features' own modes, which are in no submission."""
 
 
 def test_every_rule_has_a_break() -> None:
     assert set(BREAKS) == {
         rule.name
         for rule in every_rule()
-        if rule.subject in (*EVERY_MODE, CACHING) and rule.run_kind == LOADGEN
+        if rule.subject in (*EVERY_MODE, *OWN) and rule.run_kind == LOADGEN
     }
 
 
@@ -30,7 +39,7 @@ NEWEST = list(ROUNDS.values())[-1]
 EVERY_RUN = [
     (benchmark, scenario, mode, NEWEST)
     for benchmark, scenario in every_scenario()
-    for mode in dict.fromkeys([*MODES, CACHING, *(audit.mode for audit in benchmark.audits)])
+    for mode in dict.fromkeys([*MODES, *OWN, *(audit.mode for audit in benchmark.audits)])
 ] + [
     (LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), mode, round_)
     for mode in MODES
@@ -45,11 +54,12 @@ EVERY_RUN = [
     ids=[f"{b.id}-{s.name}-{mode}-{round_.name}" for b, s, mode, round_ in EVERY_RUN],
 )
 def test_a_valid_run_passes(row: Benchmark, scenario: Scenario, mode: Mode, round_: Round) -> None:
-    # The caching audit is in no submission, and a submission does not tell of a server.
+    # A submission does not tell of a server.
     for submitted, remote in ((False, remote_run()), (True, None)):
-        if submitted and mode == CACHING:
+        if submitted and mode in OWN:
             continue
-        run = MadeRun(row, scenario, mode, round_, submitted=submitted, remote=remote)
+        made = OWN.get(mode, MadeRun)
+        run = made(row, scenario, mode, round_, submitted=submitted, remote=remote)
         verdicts = judge(run.facts())
         assert verdicts
         assert not_passed(verdicts) == {}
@@ -91,7 +101,8 @@ def break_one_rule(name: str, data: st.DataObject) -> None:
         pytest.skip("of an audit that no benchmark here has")
     benchmark, scenario = data.draw(st.sampled_from(list(fitting.values())))
     submitted = rule.submitted_only or (not rule.session_only and data.draw(st.booleans()))
-    run = MadeRun(benchmark, scenario, rule.subject, submitted=submitted)
+    made = OWN.get(rule.subject, MadeRun)
+    run = made(benchmark, scenario, rule.subject, submitted=submitted)
     BREAKS[name](run, data)
     failures = set(not_passed(judge(run.facts())))
     assert name in failures

@@ -1,40 +1,25 @@
 """A break of each rule: what is changed in a run that obeys all of them."""
 
-import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
 from typing import Any
 
 from hypothesis import strategies as st
 
 from meta_tests.made_runs import (
-    AT_ONCE,
-    LOADGEN_FILES,
+    DETAILS,
     P99,
-    MadeBlock,
     MadeRun,
     as_printed,
     audit_values,
     cut_log,
     line,
     remote_run,
-    stream_figures,
-    summary_of,
 )
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.features.caching_audit.block_times import ANSWER_TOKENS
-from mlperf_suite.features.log_consistency.log_clock import DATE_FORMAT
-from mlperf_suite.features.log_consistency.log_figures import (
-    LATENCY,
-    TPOT,
-    TTFT,
-    LatencyKeys,
-    most_tokens,
-)
 from mlperf_suite.loadgen.clock_watch import FLOOR_S
 from mlperf_suite.loadgen.load_plan import LIMIT_KEYS
 from mlperf_suite.loadgen.logs import AccuracyLog, LoggedSample
@@ -65,8 +50,6 @@ FOLLOWING = {
     "accuracy_whole_dataset": {"accuracy_every_sample"},
     "accuracy_log_ends": {"accuracy_answers"},
     "accuracy_tokens_per_sample": {"accuracy_every_sample"},
-    # Not judged then.
-    "streamed_answers": {"ttft_limit", "tpot_limit"},
     "test01_answers": {"test01_same_answers"},
     "test01_log_is_whole": {"test01_same_answers"},
     "test07_log_is_whole": {"test07_every_sample"},
@@ -358,24 +341,6 @@ def busy_client(run: MadeRun, data: st.DataObject) -> None:
         run.remote = remote_run(**delays)
 
 
-def held_back(run: MadeRun, data: st.DataObject) -> None:
-    """TPOT hidden in the first event, or answers in one piece."""
-    limit_ms = run.scenario.limits["tpot"]
-    stream = stream_figures(limit_ms / 2, data.draw(st.floats(limit_ms, 1e6)))
-    if data.draw(st.booleans()):
-        at_once = data.draw(st.integers(1 + stream.answers // 100, stream.answers))
-        later = stream.later_tpot_ms if data.draw(st.booleans()) else {}
-        stream = replace(stream, at_once=at_once, later_tpot_ms=later)
-    run.remote = replace(remote_run(), stream=stream)
-
-
-def from_memory(run: MadeRun, data: st.DataObject) -> None:
-    repeats = data.draw(st.integers(1, 10_000))
-    least = repeats // 10 + 1
-    stream = replace(stream_figures(), repeats=repeats, from_memory=data.draw(st.integers(least)))
-    run.remote = replace(remote_run(), stream=stream)
-
-
 def set_clock(run: MadeRun, data: st.DataObject) -> None:
     """A clock that was set, or LoadGen's log too long or too short for the run."""
     gain = data.draw(st.floats(2 * FLOOR_S, 1e4)) * pick(data, -1, 1)
@@ -383,253 +348,16 @@ def set_clock(run: MadeRun, data: st.DataObject) -> None:
     run.clock = replace(run.clock, **pick(data, *faults))
 
 
-def faster(run: MadeRun, data: st.DataObject) -> None:
-    """One sample over and over is faster in every pair, by more than the audit lets pass."""
-    share = data.draw(st.floats(1.101, 1000))
-    for block in run.caching:
-        noise = data.draw(st.floats(1, 2))
-        same = block.kind == "same"
-        block.entries["result_max_latency_ns"] = int(4e8 / (share * noise if same else 1))
-
-
-def block_of(run: MadeRun, data: st.DataObject) -> MadeBlock:
-    return run.caching[data.draw(st.integers(0, len(run.caching) - 1))]
-
-
-def other_samples(run: MadeRun, data: st.DataObject) -> None:
-    block = block_of(run, data)
-    kind = pick(data, "an answer less", "other samples", "half a pair", "no turns")
-    if kind == "an answer less":
-        del block.answers[data.draw(st.integers(0, AT_ONCE - 1))]
-    elif kind == "other samples":
-        block.answers = [(index + 1, tokens) for index, tokens in block.answers]
-    else:
-        run.caching += [block] * (1 if kind == "half a pair" else 2)
-
-
-def other_answer(run: MadeRun, data: st.DataObject) -> None:
-    block = block_of(run, data)
-    at = data.draw(st.integers(0, AT_ONCE - 1))
-    wrong_length = st.integers(0, 9).filter(lambda tokens: tokens != ANSWER_TOKENS)
-    block.answers[at] = (block.answers[at][0], (7,) * data.draw(wrong_length))
-
-
-def other_block_settings(run: MadeRun, data: st.DataObject) -> None:
-    key, value = pick(
-        data,
-        ("effective_min_duration_ms", 600_000),
-        ("effective_sample_concatenate_permutation", True),
-        ("effective_accuracy_log_sampling_target", AT_ONCE - 1),
-        ("effective_test_mode", "AccuracyOnly"),
-        ("effective_scenario", "MultiStream"),
-        ("requested_min_query_count", 1),
-    )
-    block_of(run, data).entries[key] = value
-
-
-# Logs that do not agree with themselves
-
-
-def stamp_back(run: MadeRun, data: st.DataObject) -> None:
-    # The watch of the clock goes by power_end.
-    first, *keys = (key for key in run.entries if not key.startswith("power_"))
-    wrong = st.sampled_from([math.nan, math.inf, "0.1", None, 10**400])
-    wrong |= st.floats(-1e9, run.stamp_ms(first) - 1e-6)
-    run.stamps[pick(data, *keys)] = data.draw(wrong)
-
-
-def shift_end(run: MadeRun, data: st.DataObject) -> None:
-    run.ended_ms += data.draw(st.floats(-1e5, -10) | st.floats(1e4, 1e9))
-
-
-def other_date(run: MadeRun, data: st.DataObject) -> None:
-    late = timedelta(seconds=data.draw(st.integers(7, 893)) + 900 * data.draw(st.integers(-9, 9)))
-    dated = datetime.strptime(run.entries["test_datetime"], DATE_FORMAT) - late
-    put(run, "test_datetime", dated.strftime(DATE_FORMAT))
-
-
-def swapped_samples(run: MadeRun, data: st.DataObject) -> None:
-    order = list(run.entries["loaded_qsl_set"])
-    at = data.draw(st.integers(1, len(order) - 1))
-    order[0], order[at] = order[at], order[0]
-    put(run, "loaded_qsl_set", pick(data, order, order[1:], [], {}, "x"))
-
-
-def other_number(key: str, least: float = 0.001) -> Break:
-    """A figure that is more than a printed digit off."""
-
-    def apply(run: MadeRun, data: st.DataObject) -> None:
-        was = run.entries[key]
-        wrong = was * pick(data, 1 - least, 1 + least, 0.5, 2.0)
-        put(run, key, math.ceil(wrong) if isinstance(was, int) else as_printed(wrong))
-
-    return apply
-
-
-def other_files(run: MadeRun, data: st.DataObject) -> None:
-    files = dict(LOADGEN_FILES)
-    path = pick(data, *sorted(files))
-    if data.draw(st.booleans()):
-        files[path] = pick(data, "0" * 40, "", "x" * 40)
-    else:
-        del files[path]
-    put(run, "loadgen_file_sha1", pick(data, files, files, [], {}))
-
-
-def other_summary(run: MadeRun, data: st.DataObject) -> None:
-    lines = run.summary.splitlines()
-    at = pick(data, *[n for n, line in enumerate(lines) if ":" in line])
-    lines[at] = f"{lines[at].partition(':')[0]}: {pick(data, '1e6', 'x', '', '13.7')}"
-    run.summary = pick(data, "\n".join(lines), "", "made up")
-
-
-def other_answers(run: MadeRun, data: st.DataObject) -> None:
-    assert run.accuracy_tokens is not None
-    apart = data.draw(st.floats(0.1, 0.9) | st.floats(1.1, 5))
-    wrong_tokens = replace(run.accuracy_tokens, mean=run.accuracy_tokens.mean * apart)
-    run.accuracy_tokens = pick(data, wrong_tokens, None)
-
-
-def more_queries(run: MadeRun, data: st.DataObject) -> None:
-    more = data.draw(st.integers(1, 10**6))
-    put(run, "result_query_count", run.entries["generated_query_count"] + more)
-
-
-def other_rate(run: MadeRun, data: st.DataObject) -> None:
-    key = {
-        "Offline": "result_samples_per_second",
-        "SingleStream": "result_qps_without_loadgen_overhead",
-    }.get(run.scenario.name, "result_completed_samples_per_sec")
-    other_number(key, 0.1)(run, data)
-
-
-def other_token_rate(run: MadeRun, data: st.DataObject) -> None:
-    """Rates of more tokens than the answers may have; of one of two that then do not agree."""
-    if run.scenario.name == "Offline" or data.draw(st.booleans()):
-        most = 2 * (most_tokens(run.facts()) or 1)
-        for key in list(run.entries):
-            if "token" in key and ("throughput" in key or "per_sec" in key):
-                put(run, key, as_printed(run.entries[key] * most))
-    else:
-        other_number("result_token_throughput")(run, data)
-
-
-def issued_when_it_cannot_be(run: MadeRun, data: st.DataObject) -> None:
-    """The last query before it was due, or long after the last answer."""
-    key = "result_token_throughput_with_loadgen_overhead"
-    factor = data.draw(st.floats(1.001, 10) | st.floats(0.01, 0.2))
-    put(run, key, as_printed(run.entries[key] * factor))
-
-
-def latencies(run: MadeRun) -> tuple[LatencyKeys, ...]:
-    return (LATENCY, TTFT, TPOT) if run.scenario.streams else (LATENCY,)
-
-
-def out_of_order(run: MadeRun, data: st.DataObject) -> None:
-    keys = pick(data, *latencies(run)).places
-    at = data.draw(st.integers(1, len(keys) - 1))
-    put(run, keys[at], run.entries[keys[at - 1]] - data.draw(st.integers(1, 10**6)))
-
-
-def other_mean(run: MadeRun, data: st.DataObject) -> None:
-    family = pick(data, *latencies(run))
-    beyond = run.entries[family.places[-1]] * data.draw(st.floats(1.01, 100))
-    below = run.entries[family.places[0]] * data.draw(st.floats(0, 0.99))
-    put(run, family.mean, int(pick(data, below, beyond)))
-
-
-def faster_tokens(run: MadeRun, data: st.DataObject) -> None:
-    """TPOTs that do not make up the latencies."""
-    # Not so slow that a limit is passed as well.
-    factor = data.draw(st.floats(0.1, 0.9) | st.floats(1.05, 1.1))
-    for key in (*TPOT.places, TPOT.mean):
-        put(run, key, int(run.entries[key] * factor))
-
-
-def other_verdict(run: MadeRun, data: st.DataObject) -> None:
-    key = pick(data, "result_min_duration_met", "result_min_queries_met")
-    put(run, key, pick(data, False, "INVALID", None, 1))
-
-
-def other_lines(run: MadeRun, data: st.DataObject) -> None:
-    """A line that decides nothing is lost, stands elsewhere, or is another scenario's."""
-    key_of_line = pick(data, "logger_tls_total_log_cas_fail_count", "qsl_name")
-    place = list(run.entries).index(key_of_line)
-    value = run.entries.pop(key_of_line)
-    how = pick(data, "lost", "moved", "foreign")
-    if how != "lost":
-        entries = list(run.entries.items())
-        at = data.draw(st.integers(1, 40).filter(lambda at: at != place))
-        key = key_of_line if how == "moved" else "result_qps_with_loadgen_overhead"
-        run.entries = dict([*entries[:at], (key, value), *entries[at:]])
-
-
-def other_setting(run: MadeRun, data: st.DataObject) -> None:
-    names = (
-        "effective_max_duration_ms requested_max_query_count requested_schedule_rng_seed "
-        "requested_test_mode requested_print_timestamps effective_target_duration_ms "
-        "effective_min_sample_count effective_max_async_queries "
-        "requested_accuracy_sample_count_override requested_performance_sample_count_override"
-    )
-    put(run, pick(data, *names.split()), pick(data, 7, "x", [], math.nan))
-
-
-def chosen_samples(run: MadeRun, data: st.DataObject) -> None:
-    settings = ("performance_issue_same", True), ("accuracy_log_sampling_target", 100)
-    name, value = pick(data, *settings)
-    for prefix in ("requested", "effective"):
-        put(run, f"{prefix}_{name}", value)
-
-
-def other_places(run: MadeRun, data: st.DataObject) -> None:
-    """The samples of two answers are those of each other's places."""
-    if run.submitted and run.mode == "accuracy":
-        first = run.cut_log.partition('"qsl_idx" : ')[2].partition(",")[0]
-        run.cut_log = run.cut_log.replace(f'"qsl_idx" : {first},', f'"qsl_idx" : {int(first) + 1},')
-        return
-    first_answer = run.answers[0]
-    others = [n for n, other in enumerate(run.answers) if other.index != first_answer.index]
-    at = others[data.draw(st.integers(0, len(others) - 1))]
-    second = run.answers[at]
-    run.answers[0] = replace(first_answer, place=second.place)
-    run.answers[at] = replace(second, place=first_answer.place)
-
-
-def other_audit_log(run: MadeRun, data: st.DataObject) -> None:
-    # TEST01 logs a part of its answers.
-    in_lines = run.scenario.name == "SingleStream" or run.mode == "test01"
-    if in_lines or data.draw(st.booleans()):
-        pick(
-            data,
-            *(other_lines, other_setting, other_files, swapped_samples),
-            *(stamp_back, shift_end, other_date, other_rate, out_of_order, other_verdict),
-        )(run, data)
-    else:
-        for key in ("result_completed_tokens_per_second", "result_tokens_per_second"):
-            if key in run.entries:
-                put(run, key, as_printed(run.entries[key] * data.draw(st.floats(1.01, 9))))
-
-
 _OF_BOTH_RUNS: dict[str, Break] = {
-    "log_lines": other_lines,
-    "settings_took": other_setting,
-    "samples_drawn": chosen_samples,
     "log_is_whole": whole,
     "no_loadgen_errors": error,
     "test_mode": mode,
-    "time_stamps": stamp_back,
-    "time_span": shift_end,
-    "clock_dates": other_date,
-    "loaded_samples": swapped_samples,
-    "generated_queries": other_number("generated_query_duration"),
-    "loadgen_files": other_files,
     "generation": other_generation,
     "loadgen_clock": set_clock,
     "loadgen_unmodified": drawn("loadgen_git_status_message", " M loadgen.cc", "NA", None),
 }
 """Of rules of a performance run that an accuracy run has as well."""
 _OF_EVERY_AUDIT: dict[str, Break] = {
-    "log_agrees": other_audit_log,
     "answers": other_text,
     "log_is_whole": drawn_fact("accuracy_damage", ("entry 7: no hex string",)),
     "settings": audit,
@@ -662,22 +390,8 @@ BREAKS: dict[str, Break] = {
     "test01_same_rate": other_speed,
     "test01_full_length": bad_number("effective_min_duration_ms", -1, 599_999),
     "test01_verified": drawn_fact("verify_rates", [], ["TEST FAIL"], ["passed"]),
-    "accuracy_issue_order": other_places,
     "accuracy_answers": other_text,
     "accuracy_score_figures": other_figures,
-    "test06_issue_order": other_places,
-    "scheduled_rate": other_number("result_scheduled_samples_per_sec"),
-    "queries_issued": more_queries,
-    "query_rate": other_rate,
-    "token_rate": other_token_rate,
-    "issued_token_rate": issued_when_it_cannot_be,
-    "percentile_order": out_of_order,
-    "mean_in_percentiles": other_mean,
-    "summary_agrees": other_summary,
-    "accuracy_summary_agrees": drawn_fact("summary", "made up", "1 ERROR encountered.\n"),
-    "tokens_as_in_accuracy": other_answers,
-    "token_times": faster_tokens,
-    "validity_agrees": other_verdict,
     "accuracy_every_sample": every_sample,
     "accuracy_whole_dataset": whole_dataset,
     **{gate_name(name): below_gate(name) for name in METRICS},
@@ -706,8 +420,6 @@ BREAKS: dict[str, Break] = {
     "token_latencies": drawn("requested_use_token_latencies", *NOT_TRUE),
     "accuracy_passed": drawn_fact("accuracy_passed", False),
     "client_bound": busy_client,
-    "streamed_answers": held_back,
-    "repeated_samples": from_memory,
     "test06_sample_count": lambda run, _: run.answers.pop(),
     "test06_first_token": change_answer(other_first),
     "test06_eos": change_answer(two_eos),
@@ -716,14 +428,6 @@ BREAKS: dict[str, Break] = {
     "test07_score": low_score,
     "test09_mean_tokens": other_length,
     "cached_prompt_tokens": drawn_fact("cached_tokens", 1, 2, 10**9),
-    "caching_loadgen_clock": set_clock,
-    "caching_speed": faster,
-    "caching_prompt_tokens": drawn_fact("cached_tokens", 1, 2, 10**9),
-    "caching_samples": other_samples,
-    "caching_answers": other_answer,
-    "caching_settings": other_block_settings,
-    "caching_log_is_whole": whole,
-    "caching_no_loadgen_errors": error,
 }
 
 
@@ -747,7 +451,7 @@ def both(**entries: Any) -> Forgery:
     def forge(run: MadeRun) -> None:
         for key, new in entries.items():
             run.entries[key] = new(run.entries[key]) if callable(new) else new
-        run.summary = summary_of(run.entries)
+        run.summary = DETAILS.summary(run.entries)
 
     return forge
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from evidence.submission_check.public_results.__main__ import language_results, page
-from meta_tests.made_runs import write_submission
+from meta_tests.features.submission_check.made_submissions import write_submission
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 

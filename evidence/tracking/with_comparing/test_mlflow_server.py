@@ -21,8 +21,8 @@ import pytest
 
 from ci import gate
 from evidence.from_elsewhere import MLFLOW, needs_mlflow
+from meta_tests.features.submission_check.made_submissions import write_submission
 from meta_tests.judging.trees import V6_1
-from meta_tests.made_runs import write_submission
 from meta_tests.suite_runs import run_suite
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B

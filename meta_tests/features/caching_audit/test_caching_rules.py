@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from meta_tests.made_runs import MadeRun, line
+from meta_tests.features.caching_audit.made_audits import MadeAudit
+from meta_tests.made_runs import line
 from meta_tests.tampering.rule_breaks import not_passed
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.features.caching_audit.block_times import (
@@ -26,8 +27,8 @@ from mlperf_suite.rules.verdict import Verdict
 ONE_TOKEN = "Number of tokens need to be greater than 1"
 
 
-def caching_run() -> MadeRun:
-    return MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), CACHING)
+def caching_run() -> MadeAudit:
+    return MadeAudit(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), CACHING)
 
 
 def statuses(verdicts: list[Verdict]) -> dict[str, str]:

@@ -8,7 +8,7 @@ import pytest
 
 from meta_tests.judging.trees import failures_by_run, modes_of
 from meta_tests.loadgen.made_plans import plan_of
-from meta_tests.made_runs import MadeRun, answers_in_order, issue_of
+from meta_tests.made_runs import MadeRun, answers_in_order
 from meta_tests.tampering.rule_breaks import (
     check_cut_log,
     not_passed,
@@ -35,7 +35,7 @@ def audit_run(mode: Mode, scenario: str, round_: str, *, submitted: bool = False
         GPT_OSS_120B, GPT_OSS_120B.scenario(scenario), mode, ROUNDS[round_], submitted=submitted
     )
     run.entries |= {ISSUED_ONCE: False, "requested_performance_issue_unique": False}
-    drawn = answers_in_order(issue_of(run.entries, mode), len(run.answers))
+    drawn = answers_in_order(run.entries, mode, len(run.answers))
     run.answers = [replace(a, index=d.index) for a, d in zip(run.answers, drawn, strict=True)]
     return run
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from meta_tests.made_runs import system_fields
+from meta_tests.features.submission_check.made_submissions import system_fields
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.features.endpoints.official_client_results.client_benchmarks import (
     WAN,

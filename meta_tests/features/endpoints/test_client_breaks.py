@@ -27,7 +27,7 @@ from meta_tests.features.endpoints.made_official_client import (
     client_summary,
     write_client_submission,
 )
-from meta_tests.made_runs import write_submission
+from meta_tests.features.submission_check.made_submissions import write_submission
 from meta_tests.tampering.member_changes import GONE, change_file, kept
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS

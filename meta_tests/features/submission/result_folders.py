@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from meta_tests.features.endpoints.made_official_client import write_client_submission
-from meta_tests.made_runs import MadeRun, system_fields, with_a_long_one, write_run
+from meta_tests.features.submission_check.made_submissions import system_fields
+from meta_tests.made_runs import MadeRun, with_a_long_one, write_run
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.made_runs import system_fields
+from meta_tests.features.submission_check.made_submissions import system_fields
 from mlperf_suite.features.submission import system_description
 from mlperf_suite.features.submission.system_description import describe_machine, different_machine
 from mlperf_suite.hardware import Accelerator, describe_system

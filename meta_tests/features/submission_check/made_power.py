@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from meta_tests.made_runs import MadeRun, sha1_sums, write_run
+from meta_tests.made_details import sha1_sums
+from meta_tests.made_runs import MadeRun, write_run
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.features.submission_check.power_measurement import (
@@ -27,7 +28,7 @@ _BETWEEN = timedelta(seconds=800)
 WATTS = 9436.0
 SESSION = "2026-08-01_00-23-43"
 UUID = "0aba54c8-b8a7-4f89-bced-8221b15ea470"
-SOURCES = sha1_sums(str(Path(__file__).with_name("power-client.sha1")))
+SOURCES = sha1_sums(Path(__file__).with_name("power-client.sha1"))
 """Of the released client and server, as their descriptors have them."""
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from meta_tests.features.submission_check.made_submissions import system_fields, write_submission
 from meta_tests.judging.trees import (
     ALSO_SEEN,
     RESULT,
@@ -21,7 +22,7 @@ from meta_tests.judging.trees import (
     independent_failures,
     verdict_lines,
 )
-from meta_tests.made_runs import MadeRun, system_fields, write_run, write_submission
+from meta_tests.made_runs import MadeRun, write_run
 from meta_tests.tampering.edits import at, bytes_edited, removed, replaced, text_edited
 from meta_tests.tampering.member_changes import GONE, change_file
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from meta_tests.features.submission_check.made_power import write_session
+from meta_tests.features.submission_check.made_submissions import write_submission
 from meta_tests.features.submission_check.nameplates import (
     ALIASES,
     MERGED,
@@ -17,7 +18,6 @@ from meta_tests.features.submission_check.nameplates import (
     nameplate,
 )
 from meta_tests.judging.trees import broken_rules
-from meta_tests.made_runs import write_submission
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.judging.judge import judge_folder

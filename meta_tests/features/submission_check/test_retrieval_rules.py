@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from meta_tests.features.submission_check.made_submissions import write_submission
 from meta_tests.judging.trees import V6_1, by_name, failures_by_run
-from meta_tests.made_runs import write_submission
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.features.submission_check.retrieval_rules import RETRIEVAL, RetrievalFacts
 from mlperf_suite.loadgen.logs import DetailLog

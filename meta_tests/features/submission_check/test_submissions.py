@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from meta_tests.features.submission_check.made_submissions import write_submission
 from meta_tests.judging.trees import (
     RESULT,
     V5_1,
@@ -17,7 +18,7 @@ from meta_tests.judging.trees import (
     failures_by_run,
     verdict_lines,
 )
-from meta_tests.made_runs import MADE_MS, MadeRun, as_printed, write_run, write_submission
+from meta_tests.made_runs import MADE_MS, MadeRun, as_printed, write_run
 from meta_tests.tampering.trees import HONEST_TREES, round_of_tree, unpack
 from mlperf_suite.benchmarks.catalog import judged_in_trees
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99, LLAMA2_70B_99_9

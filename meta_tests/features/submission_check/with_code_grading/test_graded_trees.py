@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from meta_tests.features.submission_check.made_submissions import write_submission
 from meta_tests.judging.trees import V5_1, V6_1, failures_by_run, verdict_lines
-from meta_tests.made_runs import write_submission
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.features.code_grading.benchmarks.deepseek_r1 import DEEPSEEK_R1

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
+from meta_tests.features.submission_check.made_submissions import write_submission
 from meta_tests.judging.trees import V6_1, failures_by_run
-from meta_tests.made_runs import write_submission
 from mlperf_suite.features.multimodal.whisper import WHISPER
 from mlperf_suite.loadgen.logs import ACCURACY
 
