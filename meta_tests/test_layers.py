@@ -23,10 +23,10 @@ NAMES_TWICE = {
     *("Answer", "Request", "Sample", "Score", "Scores"),
 }
 OF_EVERYTHING = {
-    *("made_runs", "tampering.rule_breaks", "rules.test_every_rule", "plugin.test_requirements"),
-    *("session.test_every_kind", "reports.test_untrusted_texts", "test_docs", "test_settings"),
+    *("plugin.test_requirements", "session.test_every_kind", "reports.test_untrusted_texts"),
+    *("test_docs", "test_settings"),
 }
-"""Of meta_tests: what makes, breaks or tests each rule, kind of run, command, page and option."""
+"""Of meta_tests: what tests each rule, kind of run, command, page and option."""
 PARALLEL = (
     # A benchmark and how it is scored.
     {"benchmarks", "scorers"},

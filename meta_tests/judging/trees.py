@@ -1,10 +1,13 @@
 """What is said of the runs under a folder."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 from meta_tests.made_runs import MadeRun, write_run
+from meta_tests.suite_runs import PYTEST
 from meta_tests.tampering.rule_breaks import AGREEMENT
+from meta_tests.warm_pytest import run_warm
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.judging.judge import VerdictGroup, judge_folder
 from mlperf_suite.loadgen.logs import ACCURACY
@@ -12,7 +15,7 @@ from mlperf_suite.loadgen.logs import ACCURACY
 ROOT = Path(__file__).resolve().parents[2]
 V5_1, V6_0, V6_1 = ROUNDS["v5.1"], ROUNDS["v6.0"], ROUNDS["v6.1"]
 RESULT = Path("results/box/llama3.1-8b/Server")
-"""A result of the submissions that `write_submission` writes."""
+"""A result of the submissions that made submissions have."""
 ACCURACY_TOO = "accuracy_passed"
 
 
@@ -56,3 +59,10 @@ def modes_of(folder: Path, run: MadeRun) -> set[str]:
     (folder / ACCURACY).write_text(run.accuracy_json)
     (judged,) = judge_folder(folder)
     return set(judged.modes)
+
+
+def pytest_run(*arguments: str) -> tuple[int, str]:
+    """The status and output of a session of the suite."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_XDIST")}
+    command = (*PYTEST[3:], "-p", "no:cacheprovider", *arguments)
+    return run_warm(command, environment, 1800.0)

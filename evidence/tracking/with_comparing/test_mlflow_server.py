@@ -21,11 +21,8 @@ import pytest
 
 from ci import gate
 from evidence.from_elsewhere import MLFLOW, needs_mlflow
-from meta_tests.features.submission_check.made_submissions import write_submission
-from meta_tests.judging.trees import V6_1
 from meta_tests.suite_runs import run_suite
 from mlperf_suite.__main__ import main
-from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.features.tracking.plugin import send_results
 from mlperf_suite.features.tracking.trackers import TrackingTarget
 from mlperf_suite.results.run_folder import write_json
@@ -214,23 +211,6 @@ def test_a_ci_job_keeps_its_baselines_there_and_passes_nothing_without_the_serve
     assert third.measure() == 2
     assert "Nothing was measured: mlflow:gate: the server does not answer" in third.table()
     assert gate.keep(second.job) == 2
-
-
-def test_runs_of_a_submission_are_not_sent_which_one_line_says(tmp_path: Path, capsys: Any) -> None:
-    write_submission(tmp_path / "tree", LLAMA3_1_8B, V6_1)
-    assert (
-        main(
-            [
-                "track",
-                f"{tmp_path}/tree",
-                f"--track=meta_tests.features.tracking.folder_tracker:{tmp_path}/tracker",
-            ]
-        )
-        == 2
-    )
-    said, total = capsys.readouterr().out.splitlines()
-    assert "/performance/run_1, " in said and "`track` the results that the tree was built" in said
-    assert total.startswith("track: 0 of ") and not (tmp_path / "tracker").exists()
 
 
 def copy_result(folder: Path, team: Path, system: str, day: int) -> None:

@@ -1,5 +1,6 @@
 """Judging submissions in both layouts: what is right."""
 
+import csv
 import json
 import re
 import shutil
@@ -10,15 +11,18 @@ import pytest
 
 from meta_tests.features.submission_check.made_submissions import write_submission
 from meta_tests.judging.trees import (
+    ALSO_SEEN,
     RESULT,
     V5_1,
     V6_0,
     V6_1,
     broken_rules,
     failures_by_run,
+    pytest_run,
     verdict_lines,
 )
 from meta_tests.made_runs import MADE_MS, MadeRun, as_printed, write_run
+from meta_tests.suite_runs import run_python
 from meta_tests.tampering.trees import HONEST_TREES, round_of_tree, unpack
 from mlperf_suite.benchmarks.catalog import judged_in_trees
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99, LLAMA2_70B_99_9
@@ -27,6 +31,8 @@ from mlperf_suite.benchmarks.llama3_1_405b import LLAMA3_1_405B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
+from mlperf_suite.reports.sections import significant
+from mlperf_suite.rules.verdict import time_words
 
 NEWEST_ROUNDS = [(row, ROUNDS[row.rounds[-1]]) for row in judged_in_trees()]
 OTHER_ROUNDS = [(LLAMA3_1_8B, V5_1), (LLAMA3_1_8B, V6_0), (LLAMA2_70B_99, V6_1)]
@@ -209,3 +215,53 @@ def test_high_accuracy_only_makes_a_gate_stricter(
     for high_accuracy, rules in ((False, low), (True, high)):
         judged = judge_folder(tmp_path, high_accuracy=high_accuracy)
         assert [rule for group in judged for rule in group.failed_rules] == rules
+
+
+def test_figures_and_each_failure_once_with_what_to_run_next(
+    submission: Path, tmp_path: Path
+) -> None:
+    """In the terminal, on a page and as CSV."""
+    log = submission / RESULT / "performance/run_1" / DETAIL
+    log.write_text(log.read_text().replace("600000", "60000"))
+    page, table = tmp_path / "logs.html", tmp_path / "logs.csv"
+    files = f"--logs-html={page}", f"--logs-csv={table}"
+    status, output = pytest_run("-m", "compliance", f"--logs={tmp_path}", "-q", *files)
+    name = "Someone-box-llama3.1-8b-Server"
+    assert status == 1
+    assert f"{name} v6.1: contradicts itself; " in output and "FAILED tests/" not in output
+    assert re.search(
+        rf"min_duration: FAILED in 1 result: .*\n  found 60 s, .*\n    {name}\n", output
+    )
+    assert output.count("required at least 600 s") == 1
+    row = next(r for r in csv.DictReader(table.read_text().splitlines()) if r["result"] == name)
+    failures = row["failed_rules"].split()
+    assert set(failures) - ALSO_SEEN == {"min_duration"} and row["claim"] == "contradicts itself"
+    assert float(row["score_rouge1"]) == 38.7792 and "rouge1 38.78" in output
+    tokens, ttft = float(row["tokens_per_sec"]), float(row["ttft_p99_ms"])
+    for figure in (significant(tokens), time_words(ttft)):
+        assert f" {figure} " in output and f">{figure}<" in page.read_text()
+    again = f'pytest --logs {tmp_path} -k "'
+    assert again in output and "min_duration" in output.partition(again)[2].partition('"')[0]
+
+
+def test_the_high_gate_is_asked_for_by_its_option(submission: Path, tmp_path: Path) -> None:
+    txt = submission / RESULT / "accuracy/accuracy.txt"
+    txt.write_text(txt.read_text().replace("38.7792", "38.5"))
+    status, output = pytest_run(
+        "-m", "compliance", f"--logs={tmp_path}", "-q", "--high-accuracy", "-rf"
+    )
+    assert status == 1
+    wrong = set(re.findall(r"FAILED .*-(accuracy_\w+)\]", output))
+    assert wrong == {"accuracy_rouge1", "accuracy_passed"}
+
+
+def test_judging_loads_no_engine(submission: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys, pathlib\n"
+        "from mlperf_suite.judging.judge import judge_folder\n"
+        f"assert judge_folder(pathlib.Path({str(tmp_path)!r}))\n"
+        "heavy = {'vllm', 'torch', 'transformers', 'mlperf_loadgen', 'datasets'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+    )
+    process = run_python("-c", code)
+    assert process.returncode == 0, process.stderr

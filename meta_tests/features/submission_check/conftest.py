@@ -1,4 +1,4 @@
-"""What every test of judging may have."""
+"""What every test of submissions may have."""
 
 from pathlib import Path
 
