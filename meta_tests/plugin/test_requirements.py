@@ -8,33 +8,38 @@ from pathlib import Path
 import pytest
 
 import fixtures.runs  # noqa: F401 - registers the fixtures
-import mlperf_suite.features.chats.plugin  # noqa: F401 - likewise
+from meta_tests.made_runs import made_classes
 from meta_tests.module_imports import imports_of
 from meta_tests.plugin.pytest_output import pytest_output
 from meta_tests.suite_runs import ROOT
 from mlperf_suite.benchmarks.catalog import default_benchmarks, runnable
-from mlperf_suite.features.caching_audit.block_times import MODE as CACHING
+from mlperf_suite.feature import features
 from mlperf_suite.loadgen.load_plan import MODES
 from mlperf_suite.plugin.cases import RUNS_OF_FIXTURES
 from mlperf_suite.rules import rules_for
 from mlperf_suite.rules.registry import every_rule
 
-FILES = (
-    "tests/test_every_run.py",
-    "mlperf_suite/features/log_consistency/tests/test_log_consistency.py",
-    "mlperf_suite/features/servers/tests/test_streams.py",
-    "tests/accuracy/test_accuracy.py",
-    *(f"tests/performance/test_{name}.py" for name in ("performance", "offline", "server")),
-    *(f"tests/performance/test_{name}.py" for name in ("interactive", "singlestream")),
-    *(f"mlperf_suite/features/chats/tests/test_{name}.py" for name in ("function_calls", "replay")),
-    *(
-        f"tests/compliance/test_{name}.py"
-        for name in ("audits", "test06", "test07", "test09", "test01")
-    ),
+TEST = re.compile(
+    r'^def test_(\w+)\((\w+)\):\n    """([^"]+\.)(?:\n    )?"""\n'
+    r"    \2\.obeys\((\w+)\.(\w+)\)\n",
+    re.M,
 )
+OWN = made_classes()
+OF_OWN = [
+    f"mlperf_suite/features/{made.__module__.split('.')[2]}/tests/test_{mode}.py"
+    for mode, made in OWN.items()
+]
+"""The files of features whose runs are of their own mode."""
+for feature in features():
+    if feature.plugin:
+        import_module(feature.plugin)  # registers its fixtures
+FILES = [
+    str(path.relative_to(ROOT))
+    for folder in ("tests", "mlperf_suite/features")
+    for path in sorted((ROOT / folder).rglob("test_*.py"))
+    if {fixture for _, fixture, *_ in TEST.findall(path.read_text())} & RUNS_OF_FIXTURES.keys()
+]
 """The files whose tests are of rules of runs."""
-OF_FEATURES = ("mlperf_suite/features/caching_audit/tests/test_caching.py",)
-"""Those of features whose runs are of their own kind."""
 
 
 # Each rule of each run has one test
@@ -42,10 +47,10 @@ OF_FEATURES = ("mlperf_suite/features/caching_audit/tests/test_caching.py",)
 
 def demands() -> Iterator[str]:
     """A line for each rule of each run that is collected by default."""
-    for mode in (*MODES, CACHING):
-        for benchmark in default_benchmarks()[: 1 if mode == CACHING else None]:
-            for scenario in benchmark.scenarios[: 1 if mode == CACHING else None]:
-                if mode in MODES[:2] or mode == CACHING or benchmark.audit(mode) is not None:
+    for mode in (*MODES, *OWN):
+        for benchmark in default_benchmarks()[: 1 if mode in OWN else None]:
+            for scenario in benchmark.scenarios[: 1 if mode in OWN else None]:
+                if mode in MODES[:2] or mode in OWN or benchmark.audit(mode) is not None:
                     for rule in rules_for(benchmark, scenario, mode):
                         yield f"{benchmark.id} {scenario.name} {rule.name}"
 
@@ -64,7 +69,7 @@ def pytest_collection_finish(session):
 def test_every_rule_of_every_run_has_one_test(tmp_path: Path) -> None:
     (tmp_path / "says_rules.py").write_text(SAYS_RULES)
     options = ("--collect-only", "-q", "-p", "says_rules")
-    output = pytest_output(*options, *FILES, *OF_FEATURES, python_path=str(tmp_path))
+    output = pytest_output(*options, *FILES, *OF_OWN, python_path=str(tmp_path))
     lines = [line for line in output.splitlines() if line.startswith("demand: ")]
     assert sorted(line.removeprefix("demand: ") for line in lines) == sorted(demands())
 
@@ -75,13 +80,6 @@ def test_every_scenario_of_every_benchmark_has_a_file() -> None:
 
 
 # What a test says of itself
-
-
-TEST = re.compile(
-    r'^def test_(\w+)\((\w+)\):\n    """([^"]+\.)(?:\n    )?"""\n'
-    r"    \2\.obeys\((\w+)\.(\w+)\)\n",
-    re.M,
-)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: Path(file).stem)

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from meta_tests.reports.outputs import HOSTILE
+from meta_tests.reports.outputs import HOSTILE, page_tags
 
 UNPRINTED = "\x1b]0;title\x07\x1b[2J\x9b2J a\u202ebc\u2066 \ud83d and \udcff a\x00b"
 FORMULA = r"$\frac{$ \$ $$"
@@ -39,3 +39,15 @@ def check_texts(folder: Path) -> None:
     for path in (*folder.rglob("*.md"), *folder.rglob("*.html")):
         forbidden = UNPRINTABLE if path.suffix == ".md" else _IN_A_PAGE
         assert not forbidden.search(path.read_text("utf-8")), path
+
+
+def check_pages(folder: Path, pages: int) -> None:
+    """Of so many pages and every other text under a folder: nothing of `TEXT` is more than text."""
+    check_texts(folder)
+    files = list(folder.rglob("*.html"))
+    assert len(files) == pages
+    for page in files:
+        assert page_tags(page.read_text()) & {"script", "img", "iframe", "object"} == set()
+        assert "&lt;script&gt;" in page.read_text().replace("<wbr>", "")
+    for text in folder.rglob("*.md"):
+        assert re.search(r"(?<!\\)<script", text.read_text()) is None

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from meta_tests.features.aggregate.made_nodes import ROWS, MadeNode, make_nodes
+from meta_tests.reports.hostile_runs import TEXT, UNPRINTABLE, check_pages
 from meta_tests.reports.outputs import markdown_rows, page_rows, unescaped
 from mlperf_suite.__main__ import main
 from mlperf_suite.features.aggregate.aggregate import LABEL, Aggregate
@@ -116,3 +117,12 @@ def test_a_folder_that_is_there_is_not_written_over(
     assert main(["aggregate", *paths]) == 0
     (out,) = tmp_path.glob("aggregate-*")
     assert re.fullmatch(r"aggregate-\d{8}-\d{6}", out.name)
+
+
+def test_whatever_a_node_says_is_text(aggregate: Any, tmp_path: Path) -> None:
+    meta = {"model": TEXT, "label": TEXT, "profile": "smoke"}
+    says: dict[str, Any] = {"meta": meta, "system": {"cpu": TEXT, "gpus": [TEXT]}}
+    nodes = MadeNode(f"a{TEXT}", **says), MadeNode(f"b{TEXT}", rows=ROWS[:50], **says)
+    terminal, text, _ = aggregate(*nodes)
+    assert "not every node" in text and not UNPRINTABLE.search(terminal)
+    check_pages(tmp_path, pages=1)

@@ -1,5 +1,6 @@
 """Judging submissions that are damaged: the rules that see it, and nothing that raises."""
 
+import json
 import math
 import re
 import shutil
@@ -13,6 +14,7 @@ from meta_tests.features.submission_check.made_submissions import system_fields,
 from meta_tests.judging.trees import (
     ALSO_SEEN,
     RESULT,
+    ROOT,
     V5_1,
     V6_0,
     V6_1,
@@ -348,3 +350,8 @@ def test_what_is_no_text_is_wrong_whatever_it_is(value: object) -> None:
     described = {**system_fields(), **dict.fromkeys(SYSTEM_FIELDS_OF_A_NETWORK, "x")}
     (wrong,) = missing_system_fields(described | {"is_network": value})
     assert wrong.startswith("is_network ") and wrong.endswith(" is not text: leave it out")
+
+
+def test_the_system_on_the_page_has_every_field() -> None:
+    described = json.loads((ROOT / "docs" / "system.json").read_text())
+    assert missing_system_fields(described) == []
