@@ -51,7 +51,12 @@ class Details:
 
     def issued(self, entries: dict[str, Any], accuracy: bool, count: int) -> tuple[int, ...]:
         """The samples in the first places of the order of issue."""
-        return tuple(place % entries["qsl_reported_total_count"] for place in range(count))
+        kinds = ("sample_concatenate_permutation", "performance_issue_unique")
+        once = accuracy or any(entries[f"effective_{kind}"] for kind in kinds)
+        # A draw with replacement has some twice.
+        twice = not once and entries["effective_scenario"] == "Server"
+        total = entries["qsl_reported_total_count"]
+        return tuple((place - place % 2 * twice) % total for place in range(count))
 
     def every_line(
         self, entries: dict[str, Any], scenario: Scenario, accuracy: bool

@@ -183,7 +183,7 @@ def _detail_entries(
         "requested_min_query_count": least,
         **{f"requested_{name}": seed for name, seed in seeds.items()},
         "requested_sample_concatenate_permutation": equal,
-        "requested_use_token_latencies": True,
+        **({"requested_use_token_latencies": True} if scenario.counts_tokens else {}),
         "requested_server_ttft_latency": int(ttft_ms * 1e6),
         "requested_server_tpot_latency": int(tpot_ms * 1e6),
         "requested_server_target_latency_ns": int(limits_ms["latency"] * 1e6),

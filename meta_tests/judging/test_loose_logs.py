@@ -145,13 +145,6 @@ def test_of_several_accuracy_runs_the_one_of_the_same_sut_counts(
     assert ("b_accuracy-logs has another sut_name" in lines) is (sut == "another")
 
 
-def test_a_log_that_contradicts_itself_claims_nothing_else(tmp_path: Path) -> None:
-    run = MadeRun(LLAMA3_1_8B, OFFLINE, "performance", V6_1)
-    run.entries["result_validity"] = "INVALID"
-    write_run(tmp_path / "run", run)
-    assert claims(tmp_path) == {"run": "contradicts itself"}
-
-
 @pytest.mark.parametrize("within", ["", "results/20260304-100000-llama3.1-8b-offline"])
 def test_own_results_below_a_folder_of_a_divisions_name(tmp_path: Path, within: str) -> None:
     results = tmp_path / "network/team/results"

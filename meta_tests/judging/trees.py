@@ -1,6 +1,7 @@
 """What is said of the runs under a folder."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from meta_tests.warm_pytest import run_warm
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.judging.judge import VerdictGroup, judge_folder
 from mlperf_suite.loadgen.logs import ACCURACY
+from mlperf_suite.rules import rule_named
 
 ROOT = Path(__file__).resolve().parents[2]
 V5_1, V6_0, V6_1 = ROUNDS["v5.1"], ROUNDS["v6.0"], ROUNDS["v6.1"]
@@ -34,6 +36,11 @@ def independent_failures(root: Path, round_: Any = None) -> dict[str, list[str]]
         name: [rule for rule in rules if rule.removeprefix("run_2-") not in ALSO_SEEN]
         for name, rules in failures_by_run(root, round_).items()
     }
+
+
+def there(rules: Iterable[str]) -> list[str]:
+    """Without those of features that are not there."""
+    return [rule for rule in rules if rule_named(rule)]
 
 
 def verdict_lines(root: Path, rule: str) -> list[str]:

@@ -3,11 +3,14 @@
 evidence/log_consistency/ has small forgeries of every kind, evidence/forgeries/ many more.
 """
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from meta_tests.made_runs import MadeRun, as_printed, line
+from meta_tests.judging.unreadable_files import within
+from meta_tests.made_runs import MadeRun, as_printed, every_scenario, line, write_run
 from meta_tests.tampering.rule_breaks import (
     Forgery,
     asked_for,
@@ -20,8 +23,10 @@ from meta_tests.tampering.rule_breaks import (
     words,
 )
 from mlperf_suite.benchmarks.audits import Mode
+from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99_9
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
+from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.features.log_consistency.agreement import FigureRange
 from mlperf_suite.features.log_consistency.log_figures import (
     LATENCY,
@@ -32,6 +37,7 @@ from mlperf_suite.features.log_consistency.log_figures import (
     mean_bounds,
     places_at,
 )
+from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.facts import AnswerTokens
 
@@ -321,3 +327,63 @@ def test_the_answers_of_a_batch_may_have_one_tpot(
         if place >= int(alike * count):
             run.entries[key] = longest
     assert verdict_on(run.facts(), "percentile_order").status == status
+
+
+SERVED = [(row, scenario) for row, scenario in every_scenario() if scenario.name == "Interactive"]
+
+
+@pytest.mark.parametrize(("row", "scenario"), SERVED, ids=[row.id for row, _ in SERVED])
+def test_answers_are_as_long_as_in_accuracy_of_the_same_samples(
+    row: Benchmark, scenario: Scenario
+) -> None:
+    """An accuracy run of other samples asks for other problems, whose answers may be longer."""
+    run = MadeRun(row, scenario, "performance")
+    assert run.accuracy_tokens is not None
+    run.accuracy_tokens = replace(run.accuracy_tokens, mean=2 * run.accuracy_tokens.mean)
+    failures = {"tokens_as_in_accuracy"} if row.accuracy_samples is None else set()
+    assert set(not_passed(judge(run.facts()))) == failures
+
+
+def many(count: int) -> dict[str, Any]:
+    return {"result_query_count": count, "result_overlatency_query_count": count}
+
+
+SLOW = {"result_time_to_output_token_max": 10**12}
+NOT_STOPPED = (
+    f" * Run unsuccessful.  * Processed {'9' * 5000} queries.  * Would need to run at least 9 more "
+    "queries,  with the run being successful if every additional  query were under latency."
+)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "entries"),
+    [
+        ("Server", many(10**18) | SLOW),
+        ("SingleStream", {"result_query_count": 10**18}),
+        ("Server", many(10**10) | SLOW | {"effective_target_latency_percentile": 1 - 1e-16}),
+        ("Server", {"early_stopping_tpot_result": NOT_STOPPED}),
+    ],
+)
+def test_figures_beyond_every_run_fail_at_once(scenario: Any, entries: Any) -> None:
+    benchmark = LLAMA3_1_8B_EDGE if scenario == "SingleStream" else LLAMA3_1_8B
+    run = MadeRun(benchmark, benchmark.scenario(scenario), "performance", submitted=True)
+    run.entries |= entries
+    with within(300):
+        assert "validity_agrees" in not_passed(judge(run.facts()))
+
+
+def test_an_estimate_longer_than_an_integer_fails() -> None:
+    run = MadeRun(LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenario("SingleStream"), "performance")
+    text = run.entries["early_stopping_tpot_result"].replace(
+        "estimate: ", f"estimate: {'9' * 5000}"
+    )
+    run.entries["early_stopping_tpot_result"] = text
+    assert "validity_agrees" in not_passed(judge(run.facts()))
+
+
+def test_a_log_that_contradicts_itself_claims_nothing_else(tmp_path: Path) -> None:
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "performance", ROUNDS["v6.1"])
+    run.entries["result_validity"] = "INVALID"
+    write_run(tmp_path / "run", run)
+    (judged,) = judge_folder(tmp_path)
+    assert judged.claim == "contradicts itself"

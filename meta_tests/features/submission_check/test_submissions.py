@@ -19,6 +19,7 @@ from meta_tests.judging.trees import (
     broken_rules,
     failures_by_run,
     pytest_run,
+    there,
     verdict_lines,
 )
 from meta_tests.made_runs import MADE_MS, MadeRun, as_printed, write_run
@@ -228,14 +229,15 @@ def test_figures_and_each_failure_once_with_what_to_run_next(
     status, output = pytest_run("-m", "compliance", f"--logs={tmp_path}", "-q", *files)
     name = "Someone-box-llama3.1-8b-Server"
     assert status == 1
-    assert f"{name} v6.1: contradicts itself; " in output and "FAILED tests/" not in output
+    claim = "contradicts itself" if there(["validity_agrees"]) else "not valid"
+    assert f"{name} v6.1: {claim}; " in output and "FAILED tests/" not in output
     assert re.search(
         rf"min_duration: FAILED in 1 result: .*\n  found 60 s, .*\n    {name}\n", output
     )
     assert output.count("required at least 600 s") == 1
     row = next(r for r in csv.DictReader(table.read_text().splitlines()) if r["result"] == name)
     failures = row["failed_rules"].split()
-    assert set(failures) - ALSO_SEEN == {"min_duration"} and row["claim"] == "contradicts itself"
+    assert set(failures) - ALSO_SEEN == {"min_duration"} and row["claim"] == claim
     assert float(row["score_rouge1"]) == 38.7792 and "rouge1 38.78" in output
     tokens, ttft = float(row["tokens_per_sec"]), float(row["ttft_p99_ms"])
     for figure in (significant(tokens), time_words(ttft)):
