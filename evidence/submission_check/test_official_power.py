@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from evidence.from_elsewhere import INFERENCE, RESULTS, needs_inference, needs_results
+from evidence.submission_check.more_power_damages import DAMAGES as MORE_DAMAGES
 from evidence.submission_check.power_checks import differences, official, own
 from evidence.verdicts import official_verdict, own_verdict
 from meta_tests.features.submission_check.made_power import write_measurement, write_session
@@ -48,7 +49,7 @@ def compare(jobs: dict[str, tuple[Path, Scenario]]) -> dict[str, list[str]]:
 
 def damaged(whole: Path, scenario: Scenario, into: Path) -> dict[str, tuple[Path, Scenario]]:
     jobs = {}
-    for number, (name, damage) in enumerate(DAMAGES.items()):
+    for number, (name, damage) in enumerate({**DAMAGES, **MORE_DAMAGES}.items()):
         copy = into / str(number)
         shutil.copytree(whole, copy)
         try:
@@ -65,7 +66,7 @@ def test_both_say_the_same_of_each_damage(tmp_path: Path, row: Benchmark, name: 
     scenario = row.scenario(name)
     whole = write_measurement(tmp_path / "whole", row, scenario)
     jobs = damaged(whole, scenario, tmp_path / "damaged")
-    assert len(jobs) == len(DAMAGES)
+    assert len(jobs) == len(DAMAGES) + len(MORE_DAMAGES)
     assert compare(jobs) == {}
 
 

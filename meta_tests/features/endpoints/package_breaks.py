@@ -14,8 +14,8 @@ from typing import Any
 
 from meta_tests.features.endpoints.made_inputs import messages, salts
 from meta_tests.features.endpoints.made_package import (
-    C_MAX,
     CONCURRENCIES,
+    C_MAX,
     OFFLINE,
     PASSES,
     SPEC,
@@ -59,11 +59,11 @@ class PackageBreak:
         return f"{self.turns} {self.name or f'{self.files} {words}'}: {self.rules or 'none'}"
 
 
-def _file_breaks(files: str, *rows: tuple[FileChange, str]) -> list[PackageBreak]:
+def file_breaks(files: str, *rows: tuple[FileChange, str]) -> list[PackageBreak]:
     return [PackageBreak(files, change, rules) for change, rules in rows]
 
 
-def _folder_breaks(rules: str, changes: dict[str, CurveChange]) -> list[PackageBreak]:
+def folder_breaks(rules: str, changes: dict[str, CurveChange]) -> list[PackageBreak]:
     return [PackageBreak("", change, rules, name) for name, change in changes.items()]
 
 
@@ -91,7 +91,7 @@ def without(*names: str) -> CurveChange:
     return change
 
 
-def _together(*changes: CurveChange | tuple[str, FileChange]) -> CurveChange:
+def together(*changes: CurveChange | tuple[str, FileChange]) -> CurveChange:
     """Changes one after another: of the folder, or of files."""
 
     def apply(curve: Path) -> None:
@@ -104,7 +104,7 @@ def _together(*changes: CurveChange | tuple[str, FileChange]) -> CurveChange:
     return apply
 
 
-def _measured_at(concurrency: int, instead_of: int = 0) -> CurveChange:
+def measured_at(concurrency: int, instead_of: int = 0) -> CurveChange:
     """A further point, of a run of its own without accuracy."""
 
     def change(curve: Path) -> None:
@@ -132,7 +132,7 @@ def _measured_at(concurrency: int, instead_of: int = 0) -> CurveChange:
 def _without_window(duration_s: int) -> CurveChange:
     """The point at 64 has no steady state, and its whole run lasted so long."""
     rates = {"qps": 66840 / duration_s, "tps": GONE, "system_tps": GONE}
-    return _together(
+    return together(
         (POINT, {"steady_state": GONE}), (RUN, {"duration_ns": duration_s * 10**9, **rates})
     )
 
@@ -177,7 +177,7 @@ def turn(conversation: int, of_pass: str = "0a0b", own: str = "") -> tuple[str, 
 
 _SALTED = [f"[{salt}] made up" for salt in SALTS[:40]]
 # So few requests are another run's, too.
-_SENT = _file_breaks(
+_SENT = file_breaks(
     "r64/events.jsonl",
     (events_of([_SALTED[0], "made up"]), "distributions salt"),
     (events_of(_SALTED, _SALTED[:1]), "distributions salt"),
@@ -209,20 +209,15 @@ def _warm_up(**ran: float) -> dict[str, Any]:
 
 OF_ONE_TURN = [
     # Layout and files
-    *_folder_breaks(
+    *folder_breaks(
         "layout",
         {
             "no docs/": without("../../../docs"),
             "nothing in src/": without("../../../src/server"),
-            "two in src/": _together(
-                lambda c: shutil.copytree(c / "../../../src/server", c / "../../../src/other"),
-                (POINT, {"shared_src": "src/other"}),
-            ),
-            "another folder": lambda c: (c / "r64").rename(c / "r65"),
         },
     ),
-    *_folder_breaks("benchmark", {"another model": lambda c: c.rename(c.with_name("llama2-70b"))}),
-    *_folder_breaks(
+    *folder_breaks("benchmark", {"another model": lambda c: c.rename(c.with_name("llama2-70b"))}),
+    *folder_breaks(
         "layout accuracy_gate points",
         {
             "no point": without(*(f"r{c}" for c in CONCURRENCIES)),
@@ -230,17 +225,15 @@ OF_ONE_TURN = [
             "no system": without(".."),
         },
     ),
-    *_file_breaks("../../../src/server/README.md", (GONE, "layout")),
+    *file_breaks("../../../src/server/README.md", (GONE, "layout")),
     *(
         PackageBreak(f"r64/{file}", change, rules)
         for file in ("point.yaml", "config.yaml", "result_summary.json", "system_desc.json")
         for change, rules in ((GONE, "layout files_readable"), ("[1, 2]", "files_readable"))
     ),
-    *_file_breaks(
+    *file_breaks(
         POINT,
         ({"shared_src": "src/absent"}, "layout"),
-        ({"dataset_link": "another"}, "benchmark"),
-        ({"link_to_model": "another"}, "benchmark"),
         ({"model_precision": "another"}, "benchmark"),
         ({"shared_docs": "../box-2026/docs"}, "layout"),
         ({"seed_set": GONE}, "files_readable"),
@@ -280,16 +273,16 @@ OF_ONE_TURN = [
         ({"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 2}]}, "engagement"),
         ({"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 1}] * 2}, "engagement"),
     ),
-    *_file_breaks("r24/point.yaml", ({f"{WINDOW}duration_s": 600.0}, "")),
-    *_file_breaks(
+    *file_breaks("r24/point.yaml", ({f"{WINDOW}duration_s": 600.0}, "")),
+    *file_breaks(
         POINTS,
         ({"target_cohort": "2026-12-C1"}, "seeds"),
         ({"offline": "none"}, "offline_point"),
         ({"target_cohort": "soon"}, "seeds"),
     ),
-    *_file_breaks("r512/point.yaml", ({"offline": "elected"}, "offline_point accuracy_points")),
+    *file_breaks("r512/point.yaml", ({"offline": "elected"}, "offline_point accuracy_points")),
     # The system
-    *_file_breaks(
+    *file_breaks(
         SYSTEMS,
         (GONE, "layout files_readable"),
         ({"node_types": GONE}, "files_readable"),
@@ -302,7 +295,7 @@ OF_ONE_TURN = [
         ({"c_min_override": 16}, ""),
         ({"c_min_override": 20}, "regions accuracy_points"),
     ),
-    *_file_breaks(
+    *file_breaks(
         SYSTEM,
         ({"system_name": "Another"}, "system_description"),
         ({"tps_utilization": 0.5}, "system_description"),
@@ -313,70 +306,36 @@ OF_ONE_TURN = [
         ({"tensor_parallel": 0}, "engagement files_readable"),
         ({"disaggregated": True, "data_parallel": 4}, ""),
     ),
-    *_file_breaks(
+    *file_breaks(
         CONFIG,
         ({f"{LOAD}target_concurrency": 128}, "files_agree"),
         ({"model_params.streaming": "off"}, "files_agree"),
     ),
-    *_folder_breaks("points", {"six points": without("r512")}),
-    *_folder_breaks(
-        "runs_of_their_own",
-        {"a second system": lambda c: shutil.copytree(c.parent, c.parent.with_name("other"))},
-    ),
-    *_folder_breaks(
-        "points distributions runs_of_their_own",
-        {"33 points": _together(*map(_measured_at, range(600, 626)))},
-    ),
-    *_folder_breaks(
+    *folder_breaks("points", {"six points": without("r512")}),
+    *folder_breaks(
         "points distributions accuracy_points runs_of_their_own",
         {"a point twice": lambda c: shutil.copytree(c / "r64", c / "r064")},
     ),
-    *_folder_breaks(
-        "regions accuracy_points distributions runs_of_their_own",
-        {"no ultra-low point": _together(_measured_at(700, 16), _measured_at(701, 24))},
-    ),
-    *_folder_breaks(
-        "regions accuracy_points",
-        {"no low point": _measured_at(700, 24), "no medium point": _measured_at(700, 64)},
-    ),
-    *_folder_breaks("", {"a point in the margin": _measured_at(1127)}),
-    *_folder_breaks("regions", {"a point beyond the margin": _measured_at(1128)}),
-    *_folder_breaks(
-        "offline_point accuracy_points",
-        {
-            "an elected point below C_max": _together(
-                (POINTS, {"offline": "none"}), ("r512/point.yaml", {"offline": "elected"})
-            )
-        },
-    ),
-    *_folder_breaks("duration figures distributions", {"a run of 1,199 s": _without_window(1199)}),
+    *folder_breaks("", {"a point in the margin": measured_at(1127)}),
+    *folder_breaks("regions", {"a point beyond the margin": measured_at(1128)}),
+    *folder_breaks("duration figures distributions", {"a run of 1,199 s": _without_window(1199)}),
     # A run
-    *_file_breaks(
+    *file_breaks(
         RUN,
         ({"run_config.load_pattern.target_concurrency": 128}, "files_agree"),
         ({"duration_ns": 0}, "duration figures distributions"),
         ({"n_samples_issued": 66_841}, "requests"),
         ({"n_samples_issued": 66_841, "n_samples_failed": 1}, "requests"),
         ({"state": "interrupted"}, "requests"),
-        ({"system_tps": times(1.02)}, "figures"),
-        ({"system_tps": times(1.009)}, ""),
-        ({"tps_per_user": times(1.02)}, "figures"),
-        ({"tpot/percentiles/90.0": GONE}, "figures"),
         ({"tpot/percentiles/90": 1.0}, "figures distributions"),
         ({"tpot/percentiles/high": 1.0}, "figures"),
         ({"tpot/percentiles/101": 1.0}, "figures distributions"),
-        (
-            {"duration_ns": times(0.5), "tps": times(2), "qps": times(2), "system_tps": times(2)},
-            "distributions duration",
-        ),
-        ({"system_tps_per_kw": 1.02 * TPS / 13.2}, "engagement"),
-        ({"system_tps_per_kw": TPS / 13.2}, ""),
     ),
     *_SENT,
     # Accuracy
-    *_file_breaks(ALL_SCORES, (GONE, "accuracy_points accuracy_gate")),
-    *_file_breaks(f"r{C_MAX}/accuracy_results.json", (GONE, "accuracy_points")),
-    *_file_breaks(
+    *file_breaks(ALL_SCORES, (GONE, "accuracy_points accuracy_gate")),
+    *file_breaks(f"r{C_MAX}/accuracy_results.json", (GONE, "accuracy_points")),
+    *file_breaks(
         SCORES,
         (GONE, "accuracy_points"),
         ('{"accuracy', "files_readable accuracy_points"),
@@ -386,10 +345,7 @@ OF_ONE_TURN = [
         ({f"{FIRST}duration_s": 0.0001}, "accuracy_gate"),
         ({f"{FIRST}total_samples": 13_367}, "accuracy_gate"),
     ),
-    *_folder_breaks(
-        "runs_of_their_own", {"one accuracy run": lambda c: shutil.copy(c / SCORES, c / "r16")}
-    ),
-    *_folder_breaks(
+    *folder_breaks(
         "accuracy_points runs_of_their_own",
         {
             "accuracy at a fifth point": lambda c: [
@@ -397,14 +353,14 @@ OF_ONE_TURN = [
             ]
         },
     ),
-    *_folder_breaks(
+    *folder_breaks(
         "", {"by data sets": _in_results(lambda s: {score["dataset_name"]: score for score in s})}
     ),
-    *_folder_breaks(
+    *folder_breaks(
         "accuracy_gate",
         {"below the gate": _in_results(lambda s: [{**s[0], "score": {"rouge1": "38"}}])},
     ),
-    *_folder_breaks("accuracy_points files_readable", {"a text": _in_results(lambda s: "good")}),
+    *folder_breaks("accuracy_points files_readable", {"a text": _in_results(lambda s: "good")}),
 ]
 
 # The Offline point
@@ -413,19 +369,19 @@ _LOWER = {"duration_ns": times(1.05)} | dict.fromkeys(("qps", "tps", "system_tps
 OF_DEDICATED = [
     replace(case, dedicated=True)
     for case in [
-        *_file_breaks(
+        *file_breaks(
             f"r{OFFLINE}/result_summary.json",
             (_LOWER, "offline_point"),
             ({"tpot": {}, "ttft": {}, "tps_per_user": GONE}, ""),
         ),
-        *_file_breaks(
+        *file_breaks(
             f"r{OFFLINE}/point.yaml",
             ({"concurrency": 1000}, "layout offline_point"),
             ({"concurrency": C_MAX}, "layout"),
         ),
-        *_file_breaks(f"r{OFFLINE}/accuracy_results.json", (GONE, "accuracy_points")),
-        *_folder_breaks("points", {"six points and Offline": without("r512")}),
-        *_folder_breaks(
+        *file_breaks(f"r{OFFLINE}/accuracy_results.json", (GONE, "accuracy_points")),
+        *folder_breaks("points", {"six points and Offline": without("r512")}),
+        *folder_breaks(
             "points regions accuracy_points",
             {"none but Offline high": without("r128", "r256", "r512", "r1024")},
         ),
@@ -441,12 +397,6 @@ _ENERGY = {"aggregate_bandwidth_tbps": 14.4, "energy_per_bit_pj": {"value_pj": 5
 _GRACE = {_UNIT: GONE, f"{PARTS}cpu.model": "Grace, 72 cores", **UNCOMPUTED, _KW: 12.9}
 _BY_BANDWIDTH = {"method": "bandwidth_estimate", **_ENERGY}
 _DECLARED = {"declared_provisioned_power": {"value_kw": 20, **SPEC}, _KW: 20.0}
-
-
-def _b200(kw: float) -> dict[str, Any]:
-    """An accelerator of 1,000 W by appendix D with a figure of its own."""
-    own = {f"{_OF_ACCELERATOR}model": "B200", f"{_OF_ACCELERATOR}tdp_per_unit.value_kw": kw}
-    return own | UNCOMPUTED
 
 
 def _scaled(nodes: int, kw: float, method: Any = "node_scaling", **more: Any) -> dict[str, Any]:
@@ -468,18 +418,13 @@ def _between(**changes: Any) -> dict[str, Any]:
 
 
 OF_POWER = [
-    *_file_breaks(
+    *file_breaks(
         POWER,
         (GONE, "power"),
         ('{"cooling', "power"),
         ({"cooling": GONE}, "power"),
         ({"cooling": "liquid", **UNCOMPUTED}, "power"),
         ({_UNIT: GONE}, "power"),
-        ({_UNIT: GONE, f"{PARTS}cpu.model": "Xeon", **UNCOMPUTED}, ""),
-        ({f"{_UNIT}.value_w": 9.9, **UNCOMPUTED}, "power"),
-        ({f"{_UNIT}.value_w": 10, **UNCOMPUTED}, ""),
-        (_b200(0.49), "power"),
-        (_b200(0.5), ""),
         ({_UNIT: {"value_pj": 3, **SPEC}, **UNCOMPUTED}, "power"),
         ({f"{PARTS}accelerator": GONE}, "power"),
         ({_SCALE_UP: GONE}, "power"),
@@ -509,19 +454,19 @@ OF_POWER = [
         (_between(switches=[]), "power"),
         (_DECLARED, ""),
     ),
-    *_folder_breaks(
+    *folder_breaks(
         "",
         {
-            "none, serviced": _together((POWER, GONE), *map(_serviced, (SYSTEMS, POINTS))),
-            "liquid": _together(
+            "none, serviced": together((POWER, GONE), *map(_serviced, (SYSTEMS, POINTS))),
+            "liquid": together(
                 (SYSTEMS, {"node_types.0.cooling": "Liquid"}),
                 (POWER, {"cooling": "liquid"} | UNCOMPUTED | {_KW: 11.44}),
             ),
-            "a processor of appendix D": _together(
+            "a processor of appendix D": together(
                 (SYSTEMS, {f"{_CORES}core_count": GONE, f"{_CORES}vcpu_count": 144}),
                 (POWER, _GRACE),
             ),
-            "a published system of unknown accelerators": _together(
+            "a published system of unknown accelerators": together(
                 (SYSTEMS, {"node_types.0.accelerator_info": [], "data_parallel": 99}),
                 (POWER, {"node_sets.0.components": GONE} | _scaled(1, 13.2, "published_system")),
             ),
@@ -530,62 +475,50 @@ OF_POWER = [
 ]
 
 
-def _two_nodes(*changes: tuple[str, FileChange], different: bool = False) -> CurveChange:
-    return _together(lambda curve: as_two_nodes(curve, different=different), *changes)
+def two_nodes(*changes: tuple[str, FileChange], different: bool = False) -> CurveChange:
+    return together(lambda curve: as_two_nodes(curve, different=different), *changes)
 
 
-def _half_used(tps_per_kw: float, nodes: int = 1) -> CurveChange:
+def half_used(tps_per_kw: float, nodes: int = 1) -> CurveChange:
     """Two nodes, eight of whose sixteen replicas are used at a point, explained."""
     shortfall = {"dp_actual": 8, "dp_formula": 16, "reason": "latency"}
     used = [{"system_node_ensemble_id": 1, "nodes": nodes}]
-    return _two_nodes(
+    return two_nodes(
         (SYSTEM, {"data_parallel": 8}),
         (POINT, {"nodes_used": used, "dp_shortfall": shortfall}),
         (RUN, {"system_tps_per_kw": tps_per_kw}),
     )
 
 
-_ONE_USED = (POINT, {"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 1}]})
 OF_TWO_NODES = [
-    *_folder_breaks(
+    *folder_breaks(
         "",
         {
-            "two nodes": _two_nodes(),
-            "two different nodes": _two_nodes(different=True),
-            "one used": _half_used(TPS / 13.82),
-            "one used, of a declared power": _together(_half_used(TPS / 10), (POWER, _DECLARED)),
-            "different, one of them named": _two_nodes(_ONE_USED, different=True),
+            "two nodes": two_nodes(),
+            "two different nodes": two_nodes(different=True),
+            "one used, of a declared power": together(half_used(TPS / 10), (POWER, _DECLARED)),
         },
     ),
-    *_folder_breaks(
+    *folder_breaks(
         "engagement",
         {
-            "one used, power of both": _half_used(TPS / 27.64),
-            "half used, power of one": _half_used(TPS / 13.82, nodes=2),
-            "replicas of both on one": _two_nodes(_ONE_USED),
-            "a replica of more": _two_nodes((SYSTEM, {"tensor_parallel": 32, "data_parallel": 1})),
+            "one used, power of both": half_used(TPS / 27.64),
         },
     ),
-    *_folder_breaks(
+    *folder_breaks(
         "power",
         {
-            "the power of one": _two_nodes((POWER, {"provisioned_power_kw": 13.32})),
-            "no network": _two_nodes(
-                (POWER, {"scale_out": {"present": False}, "provisioned_power_kw": GONE})
-            ),
-            "different, of one number": _two_nodes(
-                (POWER, {"node_sets.1.node_set_id": 1}), different=True
-            ),
+            "the power of one": two_nodes((POWER, {"provisioned_power_kw": 13.32})),
         },
     ),
-    *_folder_breaks(
+    *folder_breaks(
         "system_description",
-        {"two of three": _two_nodes((SYSTEMS, {"system_node_ensemble_total": 3}))},
+        {"two of three": two_nodes((SYSTEMS, {"system_node_ensemble_total": 3}))},
     ),
-    *_folder_breaks(
+    *folder_breaks(
         "engagement power",
         {
-            "different, of one ensemble": _two_nodes(
+            "different, of one ensemble": two_nodes(
                 (POWER, {"node_sets.1.system_node_ensemble_id": 1}),
                 (POINTS, {"nodes_used": lambda used: used[:1]}),
                 different=True,
@@ -618,7 +551,7 @@ def with_score(pattern: str, name: str, new: Any) -> CurveChange:
 
 _TWO_INLINE = {"accuracy_scores": lambda s: [*s, s[0] | {"dataset_name": "another"}]}
 _OF_TURNS = [
-    *_file_breaks(
+    *file_breaks(
         CONFIG,
         ({f"{_REPLAY}enable_salt": False}, "agentic_settings"),
         ({f"{_REPLAY}inject_tool_delay": GONE}, "agentic_settings"),
@@ -627,7 +560,7 @@ _OF_TURNS = [
         ({"datasets.0.accuracy_config": GONE}, "agentic_settings"),
         ({f"{_SCORED_RUN}eval_method": "pass_at_1"}, "agentic_settings"),
     ),
-    *_file_breaks(
+    *file_breaks(
         RUN,
         ({"e2e_avg_interactivity": times(1.02)}, "figures"),
         ({"latency.total": 0, "e2e_avg_interactivity": 1.0}, "figures distributions"),
@@ -635,18 +568,18 @@ _OF_TURNS = [
         (_SUMS | {"e2e_avg_interactivity": 1.0}, ""),
         ({"n_samples_issued": 66_841, "n_samples_failed": 1}, "requests figures"),
     ),
-    *_file_breaks(POINT, ({_PATTERN: "concurrency"}, "points files_agree offline_point")),
-    *_file_breaks("r24/point.yaml", ({f"{WINDOW}duration_s": 600.0}, "")),
-    *_file_breaks(f"r{C_MAX}/point.yaml", ({"offline": "elected"}, "offline_point")),
-    *_file_breaks("r512/point.yaml", ({"offline": "dedicated"}, "offline_point accuracy_points")),
-    *_file_breaks("r128/accuracy_results.json", (GONE, "agentic_accuracy")),
-    *_file_breaks("r128/accuracy_results.json", (_TWO_INLINE, "agentic_accuracy")),
-    *_file_breaks(
+    *file_breaks(POINT, ({_PATTERN: "concurrency"}, "points files_agree offline_point")),
+    *file_breaks("r24/point.yaml", ({f"{WINDOW}duration_s": 600.0}, "")),
+    *file_breaks(f"r{C_MAX}/point.yaml", ({"offline": "elected"}, "offline_point")),
+    *file_breaks("r512/point.yaml", ({"offline": "dedicated"}, "offline_point accuracy_points")),
+    *file_breaks("r128/accuracy_results.json", (GONE, "agentic_accuracy")),
+    *file_breaks("r128/accuracy_results.json", (_TWO_INLINE, "agentic_accuracy")),
+    *file_breaks(
         SCORES,
         ({"accuracy_scores": lambda s: s[:1]}, "agentic_accuracy accuracy_points"),
         ('{"accuracy', "files_readable accuracy_points agentic_accuracy"),
     ),
-    *_folder_breaks(
+    *folder_breaks(
         "agentic_accuracy",
         {
             "inline below the gate": with_score("r128", "performance", 0.52),
@@ -655,14 +588,14 @@ _OF_TURNS = [
             "SWE-bench in percent": with_score("r*", "swe_bench", 97.5),
         },
     ),
-    *_file_breaks(
+    *file_breaks(
         "r64/events.jsonl",
         (events_of([("a", messages("Be brief."))]), "distributions salt"),
         (events_of([turn(1), turn(1), ("1", messages("Be brief."))]), "distributions salt"),
         (events_of([turn(1), ("1", turn(2)[1]), *map(turn, range(2, 40))]), "distributions salt"),
         (events_of([(f"{n}", turn(n % 40)[1]) for n in range(80)]), "distributions salt"),
     ),
-    *_file_breaks(
+    *file_breaks(
         "r24/result_summary.json",
         ({TURNS_AVG: 970.5}, "agentic_accuracy"),
         ({TURNS_AVG: 343.5}, "agentic_accuracy"),
