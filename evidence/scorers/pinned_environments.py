@@ -40,6 +40,7 @@ HEADER = "| benchmark | official script | its packages | answers | figures | dif
 OTHERS: Mapping[str, Callable[[Options], Comparison]] = {
     "mixtral-8x7b": mixtral_script.compared,
     "whisper": whisper_script.compared,
+    whisper_script.OF_V5_1: whisper_script.compared_in_v5_1,
     "qwen3-vl-235b-a22b": qwen3_vl_script.compared,
     qwen3_vl_client.NAME: qwen3_vl_client.compared,
     **exam_scripts.COMPARISONS,
