@@ -26,9 +26,9 @@ from pathlib import Path
 
 from evidence.from_elsewhere import needs_inference
 from evidence.scorers import (
+    client_scores,
     exam_scripts,
     mixtral_script,
-    qwen3_vl_client,
     qwen3_vl_script,
     rouge_scripts,
     whisper_script,
@@ -42,8 +42,8 @@ OTHERS: Mapping[str, Callable[[Options], Comparison]] = {
     "whisper": whisper_script.compared,
     whisper_script.OF_V5_1: whisper_script.compared_in_v5_1,
     "qwen3-vl-235b-a22b": qwen3_vl_script.compared,
-    qwen3_vl_client.NAME: qwen3_vl_client.compared,
     **exam_scripts.COMPARISONS,
+    **client_scores.COMPARISONS,
 }
 """The comparisons of scripts that do not score by ROUGE alone, by benchmark."""
 
