@@ -1,25 +1,30 @@
 """Scores of MLCommons' HTTP client, which measures and scores in v6.1, beside the suite's.
 
 The client's own code loads its example of a benchmark and the data set, reads the events of a run
-and writes accuracy_results.json. The suite reads the same events.
+and scores them. The suite reads the same events. Where the benchmark's README names a commit of the
+client, that is compared with.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
+import subprocess
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evidence.from_elsewhere import INFERENCE
 from evidence.scorers import qwen3_vl_script
 from evidence.scorers.environments import (
     Comparison,
     Environment,
     Options,
+    code_at,
     fresh_folder,
     run_offline,
 )
@@ -32,7 +37,7 @@ from mlperf_suite.features.endpoints.official_client.client_answers import (
     texts_by_sample,
 )
 from mlperf_suite.features.multimodal.qwen3_vl import HierarchicalF1Scorer, levels_of
-from mlperf_suite.scorers.scorer import GEN_NUM, Answer, Scorer
+from mlperf_suite.scorers.scorer import Answer, Scorer
 
 _ROUND = "v6.1"
 _PATH = "src/inference_endpoint/evaluation/scoring.py"
@@ -40,26 +45,29 @@ _OWN, _MORE = "inference-endpoint", ("pandas", "tqdm")
 """The client's package, and what its scorers import that it does not name itself."""
 _ROUGE = ("evaluate", "nltk", "rouge_score")
 """What the client's README has its users install for ROUGE."""
+_COMMIT = re.compile(r"\*\*endpoints version:\*\* \[([0-9a-f]{40})\]")
 _BLANKS = (" ", "\t", "\n", "\u00a0", "\u2003", "\x1c", "\u200b", "\ufeff")
 """Characters that one definition of a blank takes and another does not."""
 _SCORE = """
-import json, pathlib, sys
-from types import SimpleNamespace
+import inspect, json, pathlib, sys
 import msgspec, pandas
-from inference_endpoint.commands.benchmark.accuracy import score_accuracy, write_accuracy_results
 from inference_endpoint.commands.benchmark.execute import _load_datasets
 from inference_endpoint.config.schema import BenchmarkConfig, TestMode
 from inference_endpoint.core.record import EventRecord, EventType, SampleEventType
 from inference_endpoint.core.types import TextModelOutput
+from inference_endpoint.dataset_manager.dataset import Dataset
 
 given = json.load(open("given.json"))
-cached = pathlib.Path("dataset_cache", given["cached"])
+kept = inspect.signature(Dataset.get_dataloader).parameters["datasets_dir"].default
+cached = kept / given["cached"]
 cached.parent.mkdir(parents=True)
 pandas.DataFrame(given["columns"]).to_parquet(cached)
 
 folder = pathlib.Path.cwd()
 config = BenchmarkConfig.from_yaml_file(pathlib.Path(sys.argv[1]))
-_, (asked,) = _load_datasets(config, folder, TestMode.ACC)
+# Earlier commits do not take the mode.
+more = [TestMode.ACC][: len(inspect.signature(_load_datasets).parameters) - 2]
+*_, (asked,) = _load_datasets(config, folder, *more)
 maps = {asked.dataset_name: {}, "performance": {"other": 0}}
 encode = msgspec.json.Encoder(enc_hook=EventType.encode_hook).encode
 with open("events.jsonl", "wb") as events:
@@ -79,13 +87,17 @@ with open("events.jsonl", "wb") as events:
     write(SampleEventType.COMPLETE, "other", TextModelOutput(output="{}"))
 pathlib.Path("sample_idx_map.json").write_bytes(msgspec.json.encode(maps))
 
-context = SimpleNamespace(
-    eval_configs=[asked], test_mode=TestMode.ACC, tokenizer_name=None, report_dir=folder
+scorer = asked.scorer(
+    asked.dataset_name,
+    asked.dataset,
+    asked.report_dir,
+    extractor=asked.extractor,
+    ground_truth_column=asked.ground_truth_column,
 )
-scores = score_accuracy(context, SimpleNamespace(phase_results=[], perf_results=[]))
-write_accuracy_results(folder, scores)
+score, _ = scorer.score()
+pathlib.Path("score.json").write_text(json.dumps([asked.dataset_name, score]))
 """
-"""What the client's `finalize_benchmark` does after a run whose events are made here."""
+"""How the client scores a run (`finalize_benchmark`), whose events are made here."""
 _LEVELS = """
 import json
 from inference_endpoint.evaluation import scoring
@@ -102,12 +114,14 @@ print(json.dumps(levels))
 @dataclass(frozen=True, slots=True)
 class ClientScorer:
     """A benchmark as the client's examples have it. `cached`: where the client keeps its data set
-    once it was downloaded; `more`: packages that the client leaves to its users."""
+    once it was downloaded; `more`: packages that the client leaves to its users; `readme`: the file
+    of mlcommons/inference that names the client's commit, if one does."""
 
     benchmark: str
     example: str
     cached: str
     more: tuple[str, ...] = ()
+    readme: str = ""
 
     @property
     def name(self) -> str:
@@ -121,6 +135,14 @@ class ClientScorer:
         assert benchmark.workload is not None
         as_in_round = benchmark.by_round.get(_ROUND)
         return (as_in_round(benchmark.workload) if as_in_round else benchmark.workload).scorer
+
+    def commit(self, checkout: Path) -> str:
+        """The commit that is compared with."""
+        if not self.readme:
+            ask = ["git", "-C", str(checkout), "rev-parse", "HEAD"]
+            return subprocess.check_output(ask, text=True).strip()
+        (named,) = _COMMIT.findall((INFERENCE / self.readme).read_text())
+        return str(named)
 
     def environment(self, checkout: Path) -> Environment:
         """What pyproject.toml names, in the versions of uv.lock, which `uv run` installs."""
@@ -144,6 +166,7 @@ QWEN3_VL = ClientScorer(
     "qwen3-vl-235b-a22b",
     "examples/08_Qwen3-VL-235B-A22B_Example/server_qwen3_vl_235b_a22b_shopify.yaml",
     "shopify_product_catalogue/train+test/shopify_product_catalogue_train+test.parquet",
+    readme="multimodal/qwen3-vl/README.md",
 )
 LLAMA3_1_8B = ClientScorer(
     "llama3.1-8b",
@@ -155,10 +178,12 @@ LLAMA3_1_8B = ClientScorer(
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A scored run: its folder, its entry of accuracy_results.json, and the suite's figures."""
+    """A scored run: its folder, the client's commit, code and score, and the suite's figures."""
 
     folder: Path
-    entry: Mapping[str, Any]
+    commit: str
+    code: Path
+    score: Any
     own: dict[str, float]
     sent: int
 
@@ -170,17 +195,17 @@ def qwen3_vl(options: Options) -> Comparison:
         "ground_truth_category": [category for _, category in pairs],
         "potential_product_categories": ["[]" for _ in pairs],
     }
-    no_texts = ("product_title", "product_description", "product_image_base64")
-    no_texts += ("product_image_format", "ground_truth_brand", "ground_truth_is_secondhand")
-    columns |= {name: ["" for _ in pairs] for name in no_texts}
+    for name in (
+        *("product_title", "product_description", "product_image_base64"),
+        *("product_image_format", "ground_truth_brand", "ground_truth_is_secondhand"),
+    ):
+        columns[name] = ["" for _ in pairs]
     samples = [Sample("", category) for _, category in pairs]
     run = _scored(QWEN3_VL, options, samples, [text for text, _ in pairs], columns)
-    counts = run.entry["response_counts"]
-    # The suite gives percent, and counts the answers that came.
-    official = {"f1": 100 * run.entry["score"]}
-    official[GEN_NUM] = float(counts["scored"] + counts["empty"])
+    # The suite gives percent.
+    official = {"f1": 100 * run.score}
     (run.folder / "pairs.json").write_text(json.dumps(pairs))
-    levels = json.loads(_in_client(QWEN3_VL, options, run.folder, [_LEVELS]))
+    levels = json.loads(_in_client(QWEN3_VL, options, run.code, run.folder, [_LEVELS]))
     scorer = QWEN3_VL.suites
     assert isinstance(scorer, HierarchicalF1Scorer)
     for (text, category), theirs in zip(pairs, levels, strict=True):
@@ -188,7 +213,7 @@ def qwen3_vl(options: Options) -> Comparison:
         if mine != theirs:
             print(f"{category!r}, {text[:200]!r}: {theirs} and {mine}")
             run.own["f1"] = -1.0
-    return _compared(QWEN3_VL, options, run, official)
+    return _compared(QWEN3_VL, run, official)
 
 
 def llama3_1_8b(options: Options) -> Comparison:
@@ -200,36 +225,28 @@ def llama3_1_8b(options: Options) -> Comparison:
         "highlights": [sample.reference for sample in samples],
     }
     run = _scored(LLAMA3_1_8B, options, samples, [text for _, text in pairs], columns)
-    official = {name: float(value) for name, value in run.entry["score"].items()}
-    return _compared(LLAMA3_1_8B, options, run, official)
+    official = {name: float(value) for name, value in run.score.items()}
+    return _compared(LLAMA3_1_8B, run, official)
 
 
 COMPARISONS = {QWEN3_VL.name: qwen3_vl, LLAMA3_1_8B.name: llama3_1_8b}
 
 
-def _compared(
-    of: ClientScorer, options: Options, run: _Run, official: Mapping[str, float]
-) -> Comparison:
-    packages = of.environment(_checkout(options)).packages
-    return Comparison(
-        of.name, f"mlcommons/endpoints: {_PATH}", packages, run.sent, official, run.own
-    )
+def _compared(of: ClientScorer, run: _Run, official: Mapping[str, float]) -> Comparison:
+    packages = of.environment(run.code).packages
+    path = f"mlcommons/endpoints {run.commit[:8]}: {_PATH}"
+    return Comparison(of.name, path, packages, run.sent, official, run.own)
 
 
-def _checkout(options: Options) -> Path:
-    if options.endpoints is None or not (options.endpoints / _PATH).is_file():
-        raise SystemExit("--endpoints names no checkout of github.com/mlcommons/endpoints")
-    return options.endpoints
-
-
-def _in_client(of: ClientScorer, options: Options, folder: Path, command: Sequence[str]) -> str:
+def _in_client(
+    of: ClientScorer, options: Options, code: Path, folder: Path, command: Sequence[str]
+) -> str:
     """What Python code prints in the client's environment."""
-    checkout = _checkout(options)
-    variables = {"PYTHONPATH": str(checkout / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    variables = {"PYTHONPATH": str(code / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     variables["NLTK_DATA"] = str(nltk_data_dir())
     if of.more and options.metric is None:
         variables["HF_HUB_OFFLINE"] = "0"
-    python = of.environment(checkout).python
+    python = of.environment(code).python
     return run_offline([str(python), "-c", *command], folder, _PATH, variables).stdout
 
 
@@ -242,6 +259,10 @@ def _scored(
 ) -> _Run:
     """Let the client score a run of these answers; and of a request that failed and one that never
     ended, both of the first sample."""
+    if options.endpoints is None or not (options.endpoints / _PATH).is_file():
+        raise SystemExit("--endpoints names no checkout of github.com/mlcommons/endpoints")
+    commit = of.commit(options.endpoints)
+    code = code_at(options.endpoints, commit, f"code-of-{of.name}")
     samples = [*samples, samples[0], samples[0]]
     columns = {name: [*values, values[0], values[0]] for name, values in columns.items()}
     answers = [*(_parts(number, text) for number, text in enumerate(said)), None, "missing"]
@@ -251,12 +272,11 @@ def _scored(
     if of.more and options.metric is not None:
         # `evaluate.load("rouge")` takes this in the working folder before the hub.
         shutil.copytree(options.metric, folder / "rouge")
-    _in_client(of, options, folder, [_SCORE, str(_checkout(options) / of.example)])
-    written = json.loads((folder / "accuracy" / "accuracy_results.json").read_text())
-    (entry,) = written["accuracy_scores"]
-    found = sorted(texts_by_sample(read_answers(folder)[entry["dataset_name"]]).items())
+    _in_client(of, options, code, folder, [_SCORE, str(code / of.example)])
+    name, score = json.loads((folder / "score.json").read_text())
+    found = sorted(texts_by_sample(read_answers(folder)[name]).items())
     scores = of.suites.score([Answer(samples[number], (), text) for number, text in found])
-    return _Run(folder, entry, dict(scores.values), len(answers))
+    return _Run(folder, commit, code, score, dict(scores.values), len(answers))
 
 
 def texts() -> Iterator[tuple[str, str]]:

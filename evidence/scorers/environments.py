@@ -28,6 +28,18 @@ def fresh_folder(name: str) -> Path:
     return folder
 
 
+def code_at(checkout: Path, commit: str, name: str, *paths: str) -> Path:
+    """A folder of this name with the files of a commit or tag. Raises SystemExit where the checkout
+    has none."""
+    folder = fresh_folder(name)
+    archive = ["git", "-C", str(checkout), "archive", commit, *paths]
+    found = subprocess.run(archive, capture_output=True, check=False)
+    if found.returncode:
+        raise SystemExit(f"{checkout} has no {commit}: git fetch origin {commit}")
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=found.stdout, check=True)
+    return folder
+
+
 def run_offline(
     command: Sequence[str], folder: Path, script: object, variables: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from evidence.from_elsewhere import INFERENCE
-from evidence.scorers.environments import Comparison, Environment, Options, fresh_folder
+from evidence.scorers.environments import Comparison, Environment, Options, code_at, fresh_folder
 from mlperf_suite.assets import spellings_file
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.datasets.samples import Sample
@@ -62,13 +62,8 @@ def compared(_: Options) -> Comparison:
 
 
 def compared_in_v5_1(_: Options) -> Comparison:
-    """The same with the script of v5.1. Raises SystemExit if the checkout has no such tag."""
-    code = fresh_folder(f"code-of-{OF_V5_1}")
-    archive = ["git", "-C", str(INFERENCE), "archive", _V5_1, "speech2text"]
-    found = subprocess.run(archive, capture_output=True, check=False)
-    if found.returncode:
-        raise SystemExit(f"{INFERENCE} has no tag {_V5_1}: git fetch origin tag {_V5_1}")
-    subprocess.run(["tar", "-x", "-C", str(code)], input=found.stdout, check=True)
+    """The same with the script of v5.1."""
+    code = code_at(INFERENCE, _V5_1, f"code-of-{OF_V5_1}", "speech2text")
     assert WHISPER.workload is not None
     scorer = WHISPER.by_round[_V5_1](WHISPER.workload).scorer
     return _compared(OF_V5_1, code, f"{_V5_1}: {_PATH}", scorer)
