@@ -28,6 +28,18 @@ def fresh_folder(name: str) -> Path:
     return folder
 
 
+def code_at(checkout: Path, commit: str, name: str, *paths: str) -> Path:
+    """A folder of this name with the files of a commit or tag. Raises SystemExit where the checkout
+    has none."""
+    folder = fresh_folder(name)
+    archive = ["git", "-C", str(checkout), "archive", commit, *paths]
+    found = subprocess.run(archive, capture_output=True, check=False)
+    if found.returncode:
+        raise SystemExit(f"{checkout} has no {commit}: git fetch origin {commit}")
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=found.stdout, check=True)
+    return folder
+
+
 def run_offline(
     command: Sequence[str], folder: Path, script: object, variables: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
@@ -50,6 +62,7 @@ class Options:
     tokenizers: Mapping[str, Path]
     metric: Path | None = None
     mxeval: Path | None = None
+    endpoints: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +84,13 @@ class Environment:
 
     @property
     def python(self) -> Path:
-        """Its Python; the environment is made on the first call."""
+        """Its Python; the environment is made on the first call, and again for other packages."""
         folder = PLACE / self.name
-        python = folder / "bin" / "python"
-        if (folder / ".made").exists():
+        python, made = folder / "bin" / "python", folder / ".made"
+        wanted = [f"{name}=={of}" for name, of in self.pins.items()]
+        wanted += _TORCH_ASKS if self.links_torch else ()
+        as_asked = "\n".join([self.wants_python, *wanted, *self.more, *self.alone])
+        if made.exists() and made.read_text() == as_asked:
             return python
         shutil.rmtree(folder, ignore_errors=True)
         base = sys.executable
@@ -83,13 +99,11 @@ class Environment:
         subprocess.run([base, "-m", "venv", str(folder)], check=True)
         if self.links_torch:
             _link_torch(folder)
-        wanted = [f"{name}=={of}" for name, of in self.pins.items()]
-        wanted += _TORCH_ASKS if self.links_torch else ()
         install = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "-qq"]
         subprocess.run([*install, *wanted, *self.more], check=True)
         if self.alone:
             subprocess.run([*install, "--no-deps", *self.alone], check=True)
-        (folder / ".made").touch()
+        made.write_text(as_asked)
         return python
 
     @property

@@ -11,6 +11,7 @@ decoded, split or read differently. deepseek-r1 and gpt-oss-120b need the checko
 --tokenizer BENCHMARK=FOLDER: a real model's tokenizer; without it a made one of the same kind.
 --metric FOLDER: metrics/rouge of huggingface/evaluate, where the hub cannot be reached.
 --mxeval FOLDER: a checkout of amazon-science/mxeval, which mixtral-8x7b's script imports.
+--endpoints FOLDER: a checkout of mlcommons/endpoints, whose client scores in v6.1.
 --write: the rows of these benchmarks in the table of docs/evidence/scorers.md. Exit status: 1 if
 a figure differs.
 """
@@ -25,6 +26,7 @@ from pathlib import Path
 
 from evidence.from_elsewhere import needs_inference
 from evidence.scorers import (
+    client_scores,
     exam_scripts,
     mixtral_script,
     qwen3_vl_script,
@@ -38,8 +40,10 @@ HEADER = "| benchmark | official script | its packages | answers | figures | dif
 OTHERS: Mapping[str, Callable[[Options], Comparison]] = {
     "mixtral-8x7b": mixtral_script.compared,
     "whisper": whisper_script.compared,
+    whisper_script.OF_V5_1: whisper_script.compared_in_v5_1,
     "qwen3-vl-235b-a22b": qwen3_vl_script.compared,
     **exam_scripts.COMPARISONS,
+    **client_scores.COMPARISONS,
 }
 """The comparisons of scripts that do not score by ROUGE alone, by benchmark."""
 
@@ -60,12 +64,14 @@ def main() -> int:
     parser.add_argument("--tokenizer", type=_named_folder, action="append", default=[])
     parser.add_argument("--metric", type=_folder)
     parser.add_argument("--mxeval", type=_folder)
+    parser.add_argument("--endpoints", type=_folder)
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
     if needs_inference.args[0]:
         parser.error(needs_inference.kwargs["reason"])
     PLACE.mkdir(parents=True, exist_ok=True)
-    options = Options(dict(arguments.tokenizer), arguments.metric, arguments.mxeval)
+    of_others = (arguments.metric, arguments.mxeval, arguments.endpoints)
+    options = Options(dict(arguments.tokenizer), *of_others)
     of_texts = {of.benchmark: partial(rouge_scripts.compared, of) for of in rouge_scripts.SCRIPTS}
     every: dict[str, Callable[[Options], Comparison]] = {**of_texts, **OTHERS}
     if unknown := set(arguments.benchmarks) - every.keys():

@@ -140,16 +140,14 @@ slow.save_pretrained(folder)
 def made_tokenizer(script: OfficialScript, python: Path, texts: Sequence[str]) -> Path:
     """A tokenizer of the kind of the benchmark's: Llama 2's on sentence pieces; Llama 3's on bytes,
     whose configuration asks for spaces to be cleaned up."""
-    folder = PLACE / f"tokenizer-of-{script.benchmark}"
-    if folder.exists():
-        return folder
+    # Made anew: that of other texts, or of an earlier version of them, would count other tokens.
+    folder = fresh_folder(f"tokenizer-of-{script.benchmark}")
     if script.benchmark in _ON_SENTENCE_PIECES:
         corpus = PLACE / "corpus.txt"
         corpus.write_text("\n".join(texts), encoding="utf-8")
         command = [str(python), "-c", _SENTENCE_PIECES, str(corpus), str(folder)]
         subprocess.run(command, check=True)
         return folder
-    folder.mkdir(parents=True)
     embedded = embedded_model_dir()
     shutil.copy(embedded / "tokenizer.json", folder)
     settings = json.loads((embedded / "tokenizer_config.json").read_text())

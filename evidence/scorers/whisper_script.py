@@ -1,4 +1,7 @@
-"""Whisper's transcripts by `speech2text/accuracy_eval.py` and by the suite."""
+"""Whisper's transcripts by `speech2text/accuracy_eval.py` and by the suite.
+
+The script of round v5.1 is that of the checkout's tag: it knows fewer letters.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,19 @@ import random
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from evidence.from_elsewhere import INFERENCE
-from evidence.scorers.environments import Comparison, Environment, Options, fresh_folder
+from evidence.scorers.environments import Comparison, Environment, Options, code_at, fresh_folder
 from mlperf_suite.assets import spellings_file
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.datasets.samples import Sample
-from mlperf_suite.features.multimodal.whisper import LETTERS, WHISPER
+from mlperf_suite.features.multimodal.whisper import WHISPER, WordAccuracyScorer
 from mlperf_suite.scorers.scorer import Answer
 
+_V5_1 = "v5.1"
+"""A round, and the tag with its script."""
+OF_V5_1 = f"whisper-{_V5_1}"
 _PATH = "speech2text/accuracy_eval.py"
 _LABELS = " abcdefghijklmnopqrstuvwxyz'0123456789$%+-"
 _PRINTED = re.compile(r"Word Error Rate: (\S+)%, accuracy=(\S+)%")
@@ -39,9 +46,9 @@ _ODD = (
 )
 
 
-def environment() -> Environment:
+def environment(checkout: Path) -> Environment:
     """What speech2text/Dockerfile pins of what the script imports."""
-    docker = (INFERENCE / "speech2text" / "Dockerfile").read_text()
+    docker = (checkout / "speech2text" / "Dockerfile").read_text()
     pins = dict(re.findall(r"\b(numpy|pandas)==([\d.]+)", docker))
     # Its torch is linked, and Triton, which the package asks for, only runs the model.
     more, alone = ("more-itertools", "numba", "tiktoken", "tqdm"), ("openai-whisper",)
@@ -50,32 +57,48 @@ def environment() -> Environment:
 
 def compared(_: Options) -> Comparison:
     """Score one log by both."""
+    assert WHISPER.workload is not None
+    return _compared("whisper", INFERENCE, _PATH, WHISPER.workload.scorer)
+
+
+def compared_in_v5_1(_: Options) -> Comparison:
+    """The same with the script of v5.1."""
+    code = code_at(INFERENCE, _V5_1, f"code-of-{OF_V5_1}", "speech2text")
+    assert WHISPER.workload is not None
+    scorer = WHISPER.by_round[_V5_1](WHISPER.workload).scorer
+    return _compared(OF_V5_1, code, f"{_V5_1}: {_PATH}", scorer)
+
+
+def _compared(name: str, checkout: Path, path: str, scorer: object) -> Comparison:
+    """`path`: how the page names the script."""
+    assert isinstance(scorer, WordAccuracyScorer)
     pairs = list(texts())
-    around = environment()
-    folder = fresh_folder("log-of-whisper")
+    around = environment(checkout)
+    folder = fresh_folder(f"log-of-{name}")
     log = [
-        {"seq_id": n, "qsl_idx": n, "data": as_logged(text)} for n, (text, _) in enumerate(pairs)
+        {"seq_id": n, "qsl_idx": n, "data": as_logged(text, scorer.letters)}
+        for n, (text, _) in enumerate(pairs)
     ]
     (folder / "mlperf_log_accuracy.json").write_text(json.dumps(log))
     files = [{"fname": "clip.wav", "speed": 1, "duration": 9.0}]
     clip: dict[str, object] = {"files": files, "original_duration": 9.0}
     (folder / "manifest.json").write_text(json.dumps([clip | {"transcript": t} for _, t in pairs]))
-    command = [str(around.python), str(INFERENCE / _PATH), f"--log_dir={folder}"]
+    command = [str(around.python), str(checkout / _PATH), f"--log_dir={folder}"]
     command += [f"--dataset_dir={folder}", f"--manifest={folder / 'manifest.json'}"]
     clean = os.environ | {"PYTHONPATH": "", "PYTHONDONTWRITEBYTECODE": "1"}
     printed = subprocess.check_output(command, env=clean, text=True)
     (figures,) = _PRINTED.findall(printed)
     official = dict(zip(("word_error_rate", "word_accuracy"), map(float, figures), strict=True))
-    assert WHISPER.workload is not None
     answers = [Answer(Sample("", reference), (), text) for text, reference in pairs]
-    own = dict(WHISPER.workload.scorer.score(answers).values)
-    return Comparison("whisper", _PATH, around.packages, len(pairs), official, own)
+    own = dict(scorer.score(answers).values)
+    return Comparison(name, path, around.packages, len(pairs), official, own)
 
 
-def as_logged(text: str) -> str:
+def as_logged(text: str, letters: frozenset[str]) -> str:
     """The letters as the reference logs them: their places among its labels (reference_SUT.py)."""
-    assert set(_LABELS) == LETTERS
-    places = [_LABELS.index(letter) for letter in text.lower().strip() if letter in LETTERS]
+    labels = _LABELS[: len(letters)]
+    assert set(labels) == letters
+    places = [labels.index(letter) for letter in text.lower().strip() if letter in letters]
     return array.array("q", places).tobytes().hex()
 
 

@@ -9,6 +9,7 @@ from meta_tests.scorers.answers import answer
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.multimodal.qwen3_vl import HierarchicalF1Scorer, category_of, levels_of
 from mlperf_suite.features.multimodal.whisper import (
+    WHISPER,
     WordAccuracyScorer,
     english_normalizer,
     word_errors,
@@ -25,12 +26,10 @@ def product(category: str, **members: object) -> str:
 LEVELS = [
     ("Apparel > Shoes", "Apparel > Shoes", (2, 2, 2)),
     ("Apparel > Boots > Clogs", "Apparel > Shoes > Clogs", (1, 3, 3)),
-    ("Shoes", "Apparel > Shoes", (0, 1, 2)),
     ("Apparel > Shoes > Clogs", "Apparel", (1, 3, 1)),
     ("Apparel >  Shoes ", "Apparel > Shoes", (2, 2, 2)),
     ("Apparel>Shoes", "Apparel > Shoes", (0, 1, 2)),
     ("apparel", "Apparel", (0, 1, 1)),
-    ("", "Apparel", (0, 1, 1)),
     ("", "", (1, 1, 1)),
 ]
 
@@ -81,8 +80,6 @@ def test_f1_is_over_the_levels_of_all_answers() -> None:
 
 
 # Word accuracy of transcripts, against figures that the official script gives for these texts
-
-
 CASES = [
     ("the colour of it", "the color of it", 0, 4),
     ("the boat sank", "The boat sank", 1, 3),
@@ -117,6 +114,9 @@ def test_the_rate_is_over_the_words_of_all_references() -> None:
     assert scores.values["word_error_rate"] == errors / words * 100
     assert scores.values["word_accuracy"] == (1 - errors / words) * 100
     assert scores.values["gen_num"] == len(CASES)
+    # v5.1's reference passes no digits on.
+    v5_1 = WHISPER.by_round["v5.1"](WHISPER.workload).scorer  # type: ignore[arg-type]
+    assert v5_1.score([answer("21 more days", "more days")]).values["word_error_rate"] == 0
     scores = scorer.score([answer("a word", "")])
     assert scores.not_judged["word_accuracy"] == "the references have no words"
     assert "word_accuracy" not in scores.values

@@ -10,8 +10,8 @@ mlcommons/inference. Clips are WAV files of one channel with 16 bits at 16 kHz.
 
 Scorer: word accuracy of transcripts, 100 minus the word error rate.
 Source: speech2text/accuracy_eval.py, helpers.py and reference_SUT.py of mlcommons/inference. Both
-texts are reduced to the characters of `LETTERS` and put through Whisper's normalizer of English.
-These official rules look like mistakes but are intended:
+texts are reduced to the round's characters and put through Whisper's normalizer of English. These
+official rules look like mistakes but are intended:
 
 - an answer is lowered before other characters are dropped, a reference is not: its capital letters
   are dropped;
@@ -55,6 +55,8 @@ from mlperf_suite.scorers.scorer import GEN_NUM, Answer, Score, Scores, token_fi
 
 LETTERS = frozenset(" abcdefghijklmnopqrstuvwxyz'0123456789$%+-")
 """The characters that the reference passes to LoadGen (`labels` in reference_SUT.py)."""
+V5_1_LETTERS = LETTERS - frozenset("0123456789$%+-")
+"""Round v5.1's: the others came with pull request 2252, in October 2025."""
 _MAX_JOINED_WORDS = 3
 """The most words that count as one."""
 
@@ -65,10 +67,15 @@ class Normalizer(Protocol):
     def __call__(self, text: str) -> str: ...
 
 
+@dataclass(frozen=True, slots=True)
 class WordAccuracyScorer:
-    """`word_accuracy` and `word_error_rate` in percent, over all words of the references."""
+    """`word_accuracy` and `word_error_rate` in percent, over all words of the references.
 
-    name = "word_accuracy"
+    `letters`: the characters of both texts that count.
+    """
+
+    letters: frozenset[str] = LETTERS
+    name: str = "word_accuracy"
 
     def check(self) -> None:
         """Make sure of the normalizer's table of spellings; without a clone it is downloaded.
@@ -82,7 +89,7 @@ class WordAccuracyScorer:
     def score(self, answers: Sequence[Answer]) -> Scores:
         """Score the answers. An answer's own figure is not given: the rate is over all words."""
         normalize = english_normalizer()
-        counts = [word_errors(a.text, a.sample.reference, normalize) for a in answers]
+        counts = [word_errors(a.text, a.sample.reference, normalize, self.letters) for a in answers]
         errors, words = sum(count[0] for count in counts), sum(count[1] for count in counts)
         count = Score(GEN_NUM, len(answers), "answers")
         figures = (count, *token_figures(answers, 1))
@@ -106,24 +113,26 @@ def english_normalizer() -> Normalizer:
     return cast(Normalizer, EnglishTextNormalizer(table))
 
 
-def word_errors(text: str, reference: str, normalize: Normalizer) -> tuple[int, int]:
+def word_errors(
+    text: str, reference: str, normalize: Normalizer, letters: frozenset[str] = LETTERS
+) -> tuple[int, int]:
     """The errors of an answer, and the words of its reference."""
-    answer = _words(text.lower().strip(), normalize)
-    words = _words(reference, normalize)
+    answer = _words(text.lower().strip(), normalize, letters)
+    words = _words(reference, normalize, letters)
     joined, others = join_words(answer, words)
     return edit_distance(joined, others), len(words)
 
 
-def _words(text: str, normalize: Normalizer) -> list[str]:
+def _words(text: str, normalize: Normalizer, letters: frozenset[str]) -> list[str]:
     """The words of a text as they are compared; of one that the normalizer refuses, its own.
 
     The normalizer raises for some constructed numbers, which an answer can hold.
     """
-    letters = "".join(filter(LETTERS.__contains__, text))
+    kept = "".join(filter(letters.__contains__, text))
     try:
-        return normalize(letters).split()
+        return normalize(kept).split()
     except (ArithmeticError, ValueError):
-        return letters.split()
+        return kept.split()
 
 
 def join_words(answer: Sequence[str], reference: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -318,6 +327,12 @@ _OFFICIAL = Workload(
     context=448,
     media="sound",
 )
+
+
+def _as_in_v5_1(workload: Workload) -> Workload:
+    return replace(workload, scorer=WordAccuracyScorer(V5_1_LETTERS))
+
+
 TEST01 = Audit(
     "test01",
     queries=_SAMPLES,
@@ -349,6 +364,7 @@ WHISPER = Benchmark(
     ),
     counted_as=COUNTED_IN_A_SENTENCE,
     required=(("Offline",),),
+    by_round={"v5.1": _as_in_v5_1},
     answers_as_text=True,
     # `labels` in accuracy_eval.py: space, a to z, the apostrophe, digits and $%+-.
     letters=42,
