@@ -6,11 +6,11 @@ Runs the accuracy script of a checkout of mlcommons/inference (MLPERF_INFERENCE)
 log, with the packages that the benchmark's own requirements pin, in an environment of its own below
 .evidence/scorers; then the suite's scorer on the same log. Every figure must be the same. The
 answers are pieces of the embedded articles, or of MLPERF_SUITE_REAL_NEWS, and texts chosen to be
-decoded, split or read differently. deepseek-r1 and gpt-oss-120b need the checkout's submodules.
+decoded, split or read differently. The scripts of exams need the checkout's submodules.
 
 --tokenizer BENCHMARK=FOLDER: a real model's tokenizer; without it a made one of the same kind.
 --metric FOLDER: metrics/rouge of huggingface/evaluate, where the hub cannot be reached.
---mxeval FOLDER: a checkout of amazon-science/mxeval, which mixtral-8x7b's script imports.
+--mxeval FOLDER: a checkout of amazon-science/mxeval, which the script of programs imports.
 --write: the rows of these benchmarks in the table of docs/evidence/scorers.md. Exit status: 1 if
 a figure differs.
 """
@@ -19,29 +19,22 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 
 from evidence.from_elsewhere import needs_inference
-from evidence.scorers import (
-    exam_scripts,
-    mixtral_script,
-    qwen3_vl_script,
-    rouge_scripts,
-    whisper_script,
-)
 from evidence.scorers.environments import PLACE, Comparison, Options
 from evidence.tables import PAGES, rewrite_table, table_after
 
 HEADER = "| benchmark | official script | its packages | answers | figures | differ |"
-OTHERS: Mapping[str, Callable[[Options], Comparison]] = {
-    "mixtral-8x7b": mixtral_script.compared,
-    "whisper": whisper_script.compared,
-    "qwen3-vl-235b-a22b": qwen3_vl_script.compared,
-    **exam_scripts.COMPARISONS,
-}
-"""The comparisons of scripts that do not score by ROUGE alone, by benchmark."""
+
+
+def comparisons() -> Iterator[Mapping[str, Callable[[Options], Comparison]]]:
+    """The comparisons of each module of evidence on official scripts, by benchmark."""
+    for path in sorted(Path(__file__).parents[1].glob("*/*_script*.py")):
+        if not path.name.startswith("test_"):
+            yield import_module(f"evidence.{path.parent.name}.{path.stem}").COMPARISONS
 
 
 def _named_folder(text: str) -> tuple[str, Path]:
@@ -66,8 +59,7 @@ def main() -> int:
         parser.error(needs_inference.kwargs["reason"])
     PLACE.mkdir(parents=True, exist_ok=True)
     options = Options(dict(arguments.tokenizer), arguments.metric, arguments.mxeval)
-    of_texts = {of.benchmark: partial(rouge_scripts.compared, of) for of in rouge_scripts.SCRIPTS}
-    every: dict[str, Callable[[Options], Comparison]] = {**of_texts, **OTHERS}
+    every = {name: compared for each in comparisons() for name, compared in each.items()}
     if unknown := set(arguments.benchmarks) - every.keys():
         parser.error(f"no script of {', '.join(sorted(unknown))}: {', '.join(every)}")
     found = []
@@ -79,7 +71,7 @@ def main() -> int:
         lines = table_after(page, HEADER)
         rows = {name: line for line in lines for name in every if line.startswith(f"| {name} |")}
         rows |= {of.benchmark: f"| {' | '.join(of.row)} |" for of in found}
-        rewrite_table(page, HEADER, [rows[name] for name in every if name in rows])
+        rewrite_table(page, HEADER, list(rows.values()))
     return int(any(of.different for of in found))
 
 
