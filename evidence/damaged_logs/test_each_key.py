@@ -71,7 +71,7 @@ def made_kinds() -> dict[str, Callable[[], MadeRun]]:
 KINDS = made_kinds()
 
 
-@pytest.fixture(params=KINDS.values(), ids=KINDS)
+@pytest.fixture(params=KINDS.values(), ids=[*KINDS])
 def run(request: pytest.FixtureRequest) -> MadeRun:
     made: MadeRun = request.param()
     return made
