@@ -2,17 +2,17 @@
 SHELL := /bin/bash
 PYTEST := .venv/bin/python -m pytest
 EVIDENCE = MLPERF_ENDPOINTS_CLI=$${MLPERF_ENDPOINTS_CLI:-.evidence/endpoints-checker/bin/endpoints-submission-cli} $(PYTEST) evidence --ignore=evidence/submission/test_trees.py -rfEs
-OF_REAL_ENGINES = evals mmlu multimodal real_engines replay replicas vllm_builds whole_sessions $(addsuffix .py,\
-  caching_audit/test_caching_of_vllm chats/test_agentic_smoke_run endpoints/test_points_on_vllm peak_search/test_rate_search tuning/test_tunable_arguments \
-  $(addprefix servers/test_,faulty_servers honest_streams litellm local_servers measured_servers starting_servers vllm_scoring))
-OF_A_MINUTE = conversion datasets energy estimates hostile_runs log_consistency model_identity pages scorers searches $(addsuffix .py,\
+OF_REAL_ENGINES = evals multimodal real_engines replicas vllm_builds whole_sessions $(addsuffix .py,\
+  caching_audit/test_caching_of_vllm chats/test_agentic_smoke_run endpoints/test_points_on_vllm mmlu/test_several_engines peak_search/test_rate_search tuning/test_tunable_arguments \
+  $(addprefix replay/test_,conversations_on_vllm trace_on_vllm) $(addprefix servers/test_,faulty_servers honest_streams litellm local_servers measured_servers starting_servers vllm_scoring))
+OF_A_MINUTE = comparing conversion datasets energy estimates hostile_runs log_consistency model_identity pages scorers searches $(addsuffix .py,\
   caching_audit/test_prompts_of_the_mix chats/test_any_stream chats/test_hostile_schemas \
-  $(addprefix code_grading/test_,any_answer official_pattern siblings) damaged_logs/test_each_key \
-  $(addprefix loadgen/test_,any_log linear_expressions long_logs) $(addprefix multimodal/test_,any_answers siblings) \
-  $(addprefix replicas/test_,any_placement any_traces scaling) $(addprefix aggregate/test_,any_times damaged_summaries) $(addprefix servers/test_,any_cuts demos) $(addprefix set_up/test_,image set_up wheel) \
+  $(addprefix code_grading/test_,any_answer embedded_data official_pattern siblings) damaged_logs/test_each_key endpoints/test_hostile_curve \
+  $(addprefix loadgen/test_,any_log linear_expressions long_logs) $(addprefix mmlu/test_,any_summary embedded_questions) $(addprefix multimodal/test_,any_answers siblings) \
+  $(addprefix replicas/test_,any_placement any_traces scaling) replay/test_any_trace $(addprefix aggregate/test_,any_times damaged_summaries hostile_nodes) $(addprefix servers/test_,any_cuts demos) $(addprefix set_up/test_,image set_up wheel) \
   submission/test_accuracy_texts $(addprefix submission_check/test_,any_damage nameplates) vllm_builds/test_vllm_contract \
   $(addprefix whole_sessions/test_,ci_baselines ci_comment ci_files own_tests smoke_forms) \
-  tracking/with_comparing/test_ci_gate servers/with_mmlu/test_secrets_of_servers)
+  tracking/with_comparing/test_ci_gate $(addprefix servers/with_mmlu/test_,forecasts secrets_of_servers) servers/with_comparing/test_wheel code_grading/with_servers/test_wheel)
 MUTANTS_DATA = MUTANTS_COVERAGE=$(CURDIR)/.evidence/coverage
 # Set by many images: without Python's caches each session compiles the suite again, half a second.
 export PYTHONDONTWRITEBYTECODE :=

@@ -6,8 +6,11 @@ Without a command, all arguments are pytest's, as in `mlperf-suite -m offline`.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 
 from mlperf_suite.commands import COMMANDS, Subcommand, say
@@ -20,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Of a command: 0 for success, 1 for a comparison with a loss, a submission that a person must
     still complete or a replay with missing turns, 2 for an error, 130 for a tuning that was
-    interrupted.
+    interrupted, 143 for a command that SIGTERM ended.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     modules = {name: place for of in features() for name, place in of.commands.items()}
@@ -48,13 +51,27 @@ def _run(arguments: Sequence[str], commands: dict[str, Subcommand]) -> int:
         words = f"{arguments[0]}: unrecognized arguments: {' '.join(unknown)}"
         parser.error(words + command.unknown)
     try:
-        return command.run(options)
+        with _removes_its_files():
+            return command.run(options)
     except SuiteError as error:
         say(f"error: {error}", sys.stderr)
         return 2
     except OSError as error:
         say(f"error: {os_error_line(error, 'the system')}", sys.stderr)
         return 2
+
+
+@contextlib.contextmanager
+def _removes_its_files() -> Iterator[None]:
+    """SIGTERM exits as an error does: what a command made for itself alone is removed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ from functools import cached_property
 from pathlib import Path
 
 from mlperf_suite.assets import embedded_model_dir
+from mlperf_suite.engines.hang_detector import terminated_like_interrupted
 from mlperf_suite.engines.vllm_arguments import VllmConfig
 from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.engines.vllm_environment import runs_on_cpu
@@ -306,11 +307,12 @@ def prompts_for(seconds: float, tokens_per_s: float, sizes: Sizes) -> int:
 
 @contextmanager
 def measured(measurement: Measurement) -> Iterator[Measurement]:
-    """The measurement, whose engine is stopped at the end."""
-    try:
-        yield measurement
-    finally:
-        measurement.close()
+    """The measurement, whose engine is stopped at the end, also by SIGTERM."""
+    with terminated_like_interrupted():
+        try:
+            yield measurement
+        finally:
+            measurement.close()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

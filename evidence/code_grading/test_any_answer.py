@@ -5,11 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meta_tests.features.code_grading.graders import graded
+from meta_tests.judging.unreadable_files import within
+from meta_tests.made_runs import MadeRun
 from meta_tests.scorers.answers import ANY_TEXT, answer
+from meta_tests.tampering.rule_breaks import not_passed
 from mlperf_suite.features.code_grading.benchmarks.deepseek_r1 import DeepseekR1Scorer
-from mlperf_suite.features.code_grading.benchmarks.gpt_oss_120b import GptOssScorer
+from mlperf_suite.features.code_grading.benchmarks.gpt_oss_120b import GPT_OSS_120B, GptOssScorer
 from mlperf_suite.features.code_grading.benchmarks.mixtral_8x7b import MixtralScorer
 from mlperf_suite.features.code_grading.scorers.math_equality import as_in_math, is_equal, plain
+from mlperf_suite.rules import judge
 from mlperf_suite.scorers.scorer import Scorer
 
 NEVER = graded(lambda text: False)
@@ -34,3 +38,10 @@ def test_forms_of_any_text_are_made(text: str) -> None:
     as_in_math(text)
     plain(text)
     assert is_equal(text, text) is bool(text.strip())
+
+
+def test_a_verification_of_many_empty_lines_is_read_at_once() -> None:
+    run = MadeRun(GPT_OSS_120B, GPT_OSS_120B.scenario("Offline"), "test07", submitted=True)
+    run.verify += ["\n" * 1_000_000 + "-", "Accuracy score: 1"]
+    with within(300):
+        assert "test07_verified" in not_passed(judge(run.facts()))

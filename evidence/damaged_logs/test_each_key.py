@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
-from meta_tests.made_runs import MadeRun, line
+from meta_tests.made_runs import MadeRun, every_scenario, line
 from meta_tests.tampering.rule_breaks import not_passed, put
-from mlperf_suite.benchmarks.audits import Mode
-from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.rules import judge
+
+ROUND = ROUNDS["v6.1"]
 
 
 class Listening(dict[str, Any]):
@@ -48,26 +50,31 @@ def keys_read(run: MadeRun) -> list[str]:
     return sorted(values.asked & set(run.entries) - UNDECIDED_BY)
 
 
-KINDS: list[tuple[str, str, Mode]] = [
-    ("gpt-oss-120b", "Offline", "performance"),
-    ("gpt-oss-120b", "Server", "performance"),
-    ("llama3.1-8b-edge", "SingleStream", "performance"),
-    ("gpt-oss-120b", "Server", "accuracy"),
-    ("llama3.1-8b-edge", "SingleStream", "test06"),
-    ("gpt-oss-120b", "Offline", "test07"),
-    ("whisper", "Offline", "test01"),
-]
-"""Runs that any two of have other lines in their logs, or other rules."""
+def made_kinds() -> dict[str, Callable[[], MadeRun]]:
+    """A run of each mode of each scenario of the round, of the first benchmark that has it: any two
+    have other lines in their logs, or other rules."""
+    runs: dict[str, Callable[[], MadeRun]] = {}
+    for benchmark, scenario in every_scenario():
+        # An Interactive run is a Server run with tighter limits.
+        if ROUND.name not in benchmark.rounds or scenario.name == "Interactive":
+            continue
+        # An audit that counts the tokens of thousands of answers would take minutes.
+        audits = (audit.mode for audit in benchmark.audits if not audit.mean_tokens)
+        for mode in ("accuracy", "performance", "test06", *audits):
+            # In its session, an audit of a LoadGen that is not known passes.
+            submitted = mode.startswith("test")
+            made = partial(MadeRun, benchmark, scenario, mode, ROUND, submitted=submitted)
+            runs.setdefault(f"{scenario.name}-{mode}", made)
+    return runs
 
 
-@pytest.fixture(params=KINDS, ids="-".join)
+KINDS = made_kinds()
+
+
+@pytest.fixture(params=KINDS.values(), ids=[*KINDS])
 def run(request: pytest.FixtureRequest) -> MadeRun:
-    id_, scenario, mode = request.param
-    benchmark = BENCHMARKS[id_]
-    # In its session, an audit of a LoadGen that is not known passes.
-    submitted = mode.startswith("test")
-    scenario = benchmark.scenario(scenario)
-    return MadeRun(benchmark, scenario, mode, ROUNDS["v6.1"], submitted=submitted)
+    made: MadeRun = request.param()
+    return made
 
 
 def passes(run: MadeRun, text: str | None = None) -> bool:

@@ -17,9 +17,10 @@ from typing import Any
 
 from evidence.damaged_logs.random_damages import Damage, Tree
 from evidence.log_edits import PREFIX
-from mlperf_suite.features.log_consistency.log_clock import DATE_FORMAT, MAX_LOG_DELAY_S, ZONE_S
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
 
+DATE_FORMAT, ZONE_S, MAX_LOG_DELAY_S = "%Y-%m-%dT%H:%M:%SZ", 900, 5.0
+"""How a log's dates are written, by how much time zones differ, and how late a log may begin."""
 Values = Mapping[str, Any]
 Rules = frozenset[str]
 Entries = list[dict[str, Any]]

@@ -13,7 +13,6 @@ from meta_tests.made_runs import MadeRun
 from meta_tests.tampering.rule_breaks import not_passed
 from mlperf_suite import strict_json
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.features.code_grading.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.loadgen.logs import ACCURACY, read_logs
 from mlperf_suite.loadgen.timeline import TIMELINE_JSON, Timeline, read_timeline, write_timeline
 from mlperf_suite.rules import judge
@@ -25,10 +24,6 @@ def test_texts_of_many_empty_parts_are_read_at_once() -> None:
     run.summary += "TTFT Early Stopping Result:\n\nTPOT Early Stopping Result:\n" * 100_000
     with within(300):
         assert "summary_agrees" in not_passed(judge(run.facts()))
-    run = MadeRun(GPT_OSS_120B, GPT_OSS_120B.scenario("Offline"), "test07", submitted=True)
-    run.verify += ["\n" * 1_000_000 + "-", "Accuracy score: 1"]
-    with within(300):
-        assert "test07_verified" in not_passed(judge(run.facts()))
 
 
 def test_a_member_twice_among_many_is_found_at_once() -> None:

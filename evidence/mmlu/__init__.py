@@ -1,1 +1,1 @@
-"""The MMLU score, from several engines."""
+"""MMLU: its data, its reports, and the score from several engines."""

@@ -6,11 +6,11 @@ Runs the accuracy script of a checkout of mlcommons/inference (MLPERF_INFERENCE)
 log, with the packages that the benchmark's own requirements pin, in an environment of its own below
 .evidence/scorers; then the suite's scorer on the same log. Every figure must be the same. The
 answers are pieces of the embedded articles, or of MLPERF_SUITE_REAL_NEWS, and texts chosen to be
-decoded, split or read differently. deepseek-r1 and gpt-oss-120b need the checkout's submodules.
+decoded, split or read differently. The scripts of exams need the checkout's submodules.
 
 --tokenizer BENCHMARK=FOLDER: a real model's tokenizer; without it a made one of the same kind.
 --metric FOLDER: metrics/rouge of huggingface/evaluate, where the hub cannot be reached.
---mxeval FOLDER: a checkout of amazon-science/mxeval, which mixtral-8x7b's script imports.
+--mxeval FOLDER: a checkout of amazon-science/mxeval, which the script of programs imports.
 --endpoints FOLDER: a checkout of mlcommons/endpoints, whose client scores in v6.1.
 --write: the rows of these benchmarks in the table of docs/evidence/scorers.md. Exit status: 1 if
 a figure differs.
@@ -20,32 +20,24 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 
 from evidence.from_elsewhere import needs_inference
-from evidence.scorers import (
-    client_scores,
-    exam_scripts,
-    mixtral_script,
-    qwen3_vl_script,
-    rouge_scripts,
-    whisper_script,
-)
 from evidence.scorers.environments import PLACE, Comparison, Options
 from evidence.tables import PAGES, rewrite_table, table_after
 
 HEADER = "| benchmark | official script | its packages | answers | figures | differ |"
-OTHERS: Mapping[str, Callable[[Options], Comparison]] = {
-    "mixtral-8x7b": mixtral_script.compared,
-    "whisper": whisper_script.compared,
-    whisper_script.OF_V5_1: whisper_script.compared_in_v5_1,
-    "qwen3-vl-235b-a22b": qwen3_vl_script.compared,
-    **exam_scripts.COMPARISONS,
-    **client_scores.COMPARISONS,
-}
-"""The comparisons of scripts that do not score by ROUGE alone, by benchmark."""
+
+
+def comparisons() -> Iterator[Mapping[str, Callable[[Options], Comparison]]]:
+    """The comparisons of each module of evidence on official scripts, by benchmark."""
+    evidence = Path(__file__).parents[1]
+    for path in sorted(evidence.rglob("*_script*.py")):
+        if not path.name.startswith("test_"):
+            module = path.relative_to(evidence.parent).with_suffix("")
+            yield import_module(".".join(module.parts)).COMPARISONS
 
 
 def _named_folder(text: str) -> tuple[str, Path]:
@@ -72,8 +64,7 @@ def main() -> int:
     PLACE.mkdir(parents=True, exist_ok=True)
     of_others = (arguments.metric, arguments.mxeval, arguments.endpoints)
     options = Options(dict(arguments.tokenizer), *of_others)
-    of_texts = {of.benchmark: partial(rouge_scripts.compared, of) for of in rouge_scripts.SCRIPTS}
-    every: dict[str, Callable[[Options], Comparison]] = {**of_texts, **OTHERS}
+    every = {name: compared for each in comparisons() for name, compared in each.items()}
     if unknown := set(arguments.benchmarks) - every.keys():
         parser.error(f"no script of {', '.join(sorted(unknown))}: {', '.join(every)}")
     found = []
@@ -85,7 +76,7 @@ def main() -> int:
         lines = table_after(page, HEADER)
         rows = {name: line for line in lines for name in every if line.startswith(f"| {name} |")}
         rows |= {of.benchmark: f"| {' | '.join(of.row)} |" for of in found}
-        rewrite_table(page, HEADER, [rows[name] for name in every if name in rows])
+        rewrite_table(page, HEADER, list(rows.values()))
     return int(any(of.different for of in found))
 
 

@@ -11,6 +11,7 @@ import subprocess
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,8 @@ class OfficialScript:
     pins: str
     model: str
     """How the script names its tokenizer."""
+    on_sentence_pieces: bool = False
+    """Whether that is one of SentencePiece."""
 
     def packages(self) -> dict[str, str]:
         """The pinned versions of what it needs."""
@@ -75,11 +78,9 @@ SCRIPTS = (
         "language/llama2-70b/evaluate-accuracy.py",
         "language/llama2-70b/build.sh",
         "--checkpoint-path",
+        on_sentence_pieces=True,
     ),
 )
-
-
-_ON_SENTENCE_PIECES = ("llama2-70b-99", "mixtral-8x7b")
 
 
 def environment(script: OfficialScript) -> Environment:
@@ -142,7 +143,7 @@ def made_tokenizer(script: OfficialScript, python: Path, texts: Sequence[str]) -
     whose configuration asks for spaces to be cleaned up."""
     # Made anew: that of other texts, or of an earlier version of them, would count other tokens.
     folder = fresh_folder(f"tokenizer-of-{script.benchmark}")
-    if script.benchmark in _ON_SENTENCE_PIECES:
+    if script.on_sentence_pieces:
         corpus = PLACE / "corpus.txt"
         corpus.write_text("\n".join(texts), encoding="utf-8")
         command = [str(python), "-c", _SENTENCE_PIECES, str(corpus), str(folder)]
@@ -288,3 +289,6 @@ def compared(script: OfficialScript, options: Options) -> Comparison:
     own = own_figures(script, tokenizer, samples, tokens)
     figures = (len(samples), official, own)
     return Comparison(script.benchmark, script.path, around.packages, *figures)
+
+
+COMPARISONS = {script.benchmark: partial(compared, script) for script in SCRIPTS}

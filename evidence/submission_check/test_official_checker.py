@@ -15,7 +15,7 @@ from mlperf_suite.benchmarks.rounds import ROUNDS
 
 pytestmark = needs_inference
 PASSES_HERE_ALONE = {"'tokens_per_sample': 11000.0 in accuracy.txt (Offline)"}
-"""A limit of gpt-oss-120b that its source calls a placeholder."""
+"""A limit that its source calls a placeholder."""
 
 
 @pytest.mark.parametrize("round_", ROUNDS)

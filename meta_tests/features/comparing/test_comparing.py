@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import signal
 from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
@@ -54,8 +55,7 @@ def make_run(
     verdicts: tuple[dict[str, str], ...] = (),
 ) -> Path:
     """A run's folder: figures, settings, answers, scores."""
-    accuracy = folder / "Accuracy"
-    accuracy.mkdir(parents=True)
+    (accuracy := folder / "Accuracy").mkdir(parents=True)
     meta = {"benchmark": "llama3.1-8b", "scenario": scenario, "status": "complete"}
     meta |= {"dataset": "embedded", "model": "m", "label": "smoke"}
     performance = {
@@ -68,20 +68,12 @@ def make_run(
     mean = sum(scores.values()) / max(len(scores), 1)
     rouge = {"scores": [{"name": "rouge1", "value": mean, "unit": "%"}]}
     remote_runs = {"performance": to_json(remote)} if remote else {}
-    write_json(
-        folder / "summary.json",
-        {
-            "meta": meta | {"samples": samples},
-            "system": {"cpu": "a cpu"},
-            "run": {"performance": performance, "accuracy": rouge, "remote": remote_runs},
-            "verdicts": list(verdicts),
-        },
-    )
+    run = {"performance": performance, "accuracy": rouge, "remote": remote_runs}
+    summary = {"meta": meta | {"samples": samples}, "system": {"cpu": "a cpu"}, "run": run}
+    write_json(folder / "summary.json", summary | {"verdicts": list(verdicts)})
     engine = {"name": "vLLM server" if remote else "vLLM", "version": "0.32.0"}
-    write_json(
-        folder / "config.json",
-        {"engine": engine, "dataset": {"sha256": data}, "prompts_sha256": f"p{data}"},
-    )
+    config = {"engine": engine, "dataset": {"sha256": data}, "prompts_sha256": f"p{data}"}
+    write_json(folder / "config.json", config)
     items = [Sample(f"input {i}", f"reference {i}") for i in range(10)]
     write_samples(accuracy, list(answers), list(answers.values()), items)
     write_answer_scores(accuracy, "rouge", {"rouge1": list(scores.values())}, data)
@@ -528,3 +520,12 @@ def test_the_gate_is_not_passed_by_another_length(pair: tuple[Path, Path], compa
         assert code == status
     words = "length of the run: baseline 60,000 tokens in 60 s, this run 600,000 tokens in 600 s"
     assert words in text
+
+
+def test_sigterm_leaves_no_file_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = "mlperf_suite.features.comparing.command._compare"
+    monkeypatch.setattr(command, lambda *_: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(SystemExit, match="143"):
+        main(["compare", "a", "b"])
+    assert not any(tmp_path.iterdir())

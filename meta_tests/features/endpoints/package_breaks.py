@@ -14,8 +14,8 @@ from typing import Any
 
 from meta_tests.features.endpoints.made_inputs import messages, salts
 from meta_tests.features.endpoints.made_package import (
-    CONCURRENCIES,
     C_MAX,
+    CONCURRENCIES,
     OFFLINE,
     PASSES,
     SPEC,

@@ -1,6 +1,6 @@
 """Curves as step functions: area, knee, plot, intervals and which curve is above where.
 
-How often the intervals hold is counted in evidence/false_alarms."""
+How often the intervals hold is counted in evidence/endpoints."""
 
 from dataclasses import replace
 from typing import Any

@@ -42,7 +42,8 @@ def scoring(folder: Path) -> StandInEngine:
 
 
 def failing(folder: Path) -> StandInEngine:
-    raise EngineError("the stand-in engine does not load, as configured")
+    (folder / "engine-1.log").touch()
+    raise EngineError(f"the stand-in engine does not load: see {folder}/engine-1.log")
 
 
 GPU_WATTS, CPU_WATTS = 100.0, 50.0

@@ -80,14 +80,8 @@ class TestOneEngine:
     """Two replicas, one on each node, that each test leaves as they are."""
 
     def test_it_is_all_that_the_suite_asks_of_an_engine(self, engine: ReplicaEngine) -> None:
-        for kind in (
-            TracingEngine,
-            CountsCachedTokens,
-            ReplicatedEngine,
-            TakesPrompts,
-            MeteredEngine,
-        ):
-            assert isinstance(engine, kind)
+        kinds = (TracingEngine, CountsCachedTokens, ReplicatedEngine, TakesPrompts, MeteredEngine)
+        assert all(isinstance(engine, kind) for kind in kinds)
         assert engine.alive
         assert engine.cached_prompt_tokens == 0
         assert engine.description.stand_in
@@ -184,17 +178,18 @@ def test_a_replica_that_was_killed_is_named(load: Load, nodes: LocalNodes) -> No
 
 
 def test_a_replica_that_does_not_load_is_named(load: Load, nodes: LocalNodes) -> None:
-    with pytest.raises(EngineError, match=f"{NODE_B}: the stand-in engine does not load"):
+    with pytest.raises(EngineError, match=f"{NODE_B}: the stand-in engine does not load") as error:
         load(make=second_fails)
     assert have_ended(replica_processes(nodes))
+    log = Path(str(error.value).split()[-1])
+    log.unlink()
+    log.parent.rmdir()
 
 
 def test_a_cluster_without_room_is_said_before_anything_is_started(
     load: Load, nodes: LocalNodes
 ) -> None:
-    with pytest.raises(
-        EngineError, match=r"3 replicas of 1 core each.*node node-a \(127.0.0.1\) 1"
-    ):
+    with pytest.raises(EngineError, match=r"3 replicas of 1 core each.*node-a \(127.0.0.1\) 1"):
         load(replicas=3)
     with pytest.raises(EngineError, match="no node node-z in the Ray cluster: it has node-a"):
         load(nodes=parse_nodes("node-z"))

@@ -10,6 +10,7 @@ import contextlib
 import gc
 import os
 import queue
+import shutil
 import socket
 import subprocess
 import sys
@@ -119,6 +120,8 @@ class ReplicaServer:
         self._received: array[float] = array("d")
         self._to_score: queue.SimpleQueue[ScoreRequest | None] = queue.SimpleQueue()
         self._scoring: threading.Thread | None = None
+        self.has_failed = False
+        """Whether the driver was told of a failure, whose words may name the engine's log."""
         for target, name in ((self._send_all, "replica's answers"), (self._hear, "replica's link")):
             threading.Thread(target=target, name=name, daemon=True).start()
 
@@ -148,11 +151,15 @@ class ReplicaServer:
 
     def failed(self, tag: int, error: EngineError) -> None:
         self._note_end(tag)
-        self._put(Failure(tag, str(error), isinstance(error, EngineDiedError)))
+        self._fail(tag, str(error), died=isinstance(error, EngineDiedError))
 
     def _note_end(self, tag: int) -> None:
         self._answers += 1
         self._waiting.discard(tag)
+
+    def _fail(self, tag: int | None, why: str, *, died: bool) -> None:
+        self.has_failed = True
+        self._put(Failure(tag, why, died))
 
     def _put(self, *messages: FromWorker) -> None:
         with self._changed:
@@ -189,7 +196,7 @@ class ReplicaServer:
         watch = self._watch
         hangs = watch and watch.hangs(self._answers, len(self._waiting), "requests")
         if watch is not None and hangs:
-            self._watch = None
+            self._watch, self.has_failed = None, True
             # Ending it takes seconds; the driver need not wait.
             threading.Thread(target=watch.end, daemon=True).start()
             yield Failure(None, hangs, died=True)
@@ -209,7 +216,7 @@ class ReplicaServer:
         # After any error, what was asked for is never answered.
         except Exception as error:
             why = f"a message of the driver's failed: {type(error).__name__}: {error}"
-            self._put(Failure(None, why, died=True))
+            self._fail(None, why, died=True)
 
     def _take(self, message: ToWorker) -> None:
         engine = self._engine
@@ -285,7 +292,7 @@ class ReplicaServer:
                 self._put(ScoreReply(tag, score))
         # After any error, no other score comes.
         except Exception as error:
-            self._put(Failure(None, f"scoring failed: {error}", died=True))
+            self._fail(None, f"scoring failed: {error}", died=True)
 
 
 def _generation(sampling: Sampling) -> Generation:
@@ -309,6 +316,8 @@ class Replica:
         self._connected = threading.Event()
         self._engine: Engine | None = None
         self._meters: OwnMeters | None = None
+        self._own_folder: Path | None = None
+        self._did_not_load = False
         self._closing = threading.Lock()
         self._closed = threading.Event()
         self._guard = start_guard()
@@ -348,8 +357,8 @@ class Replica:
 
         `variables`: environment variables to set; None unsets one. `cores`: the cores to which this
         process and all that it starts are bound; empty means any, or with `near_gpus` those of its
-        GPUs' NUMA nodes. `log_folder`: None means a new folder on this node. `search`: starts the
-        search for the settings that the engine must have, here and while it loads.
+        GPUs' NUMA nodes. `log_folder`: None means a new folder on this node, see `close`. `search`:
+        starts the search for the settings that the engine must have, here and while it loads.
         """
         for name, value in variables.items():
             if value is None:
@@ -366,8 +375,11 @@ class Replica:
             own_cores = tuple(sorted(os.sched_getaffinity(0)))
         reference: Mapping[str, object] = {}
         try:
-            folder = Path(log_folder or tempfile.mkdtemp(prefix="mlperf-replica-"))
-            folder.mkdir(parents=True, exist_ok=True)
+            if log_folder is None:
+                folder = self._own_folder = Path(tempfile.mkdtemp(prefix="mlperf-replica-"))
+            else:
+                folder = Path(log_folder)
+                folder.mkdir(parents=True, exist_ok=True)
             with contextlib.ExitStack() as searching:
                 if search:
                     settings = search()
@@ -375,12 +387,13 @@ class Replica:
                 self._engine = make(folder)
                 if search:
                     reference = settings.result()
-        except SuiteError:
-            raise
-        except OSError as error:
-            raise EngineError(os_error_line(error, log_folder)) from error
         # Whatever an engine's libraries raise, the user needs the reason in one line.
         except Exception as error:
+            self._did_not_load = True
+            if isinstance(error, SuiteError):
+                raise
+            if isinstance(error, OSError):
+                raise EngineError(os_error_line(error, log_folder)) from error
             raise EngineError(f"{type(error).__name__}: {one_line(error)}") from error
         if self._server is None:
             raise EngineError("the driver did not connect")
@@ -413,11 +426,24 @@ class Replica:
         self._closed.wait()
 
     def close(self) -> None:
-        """Stop the engine and every process it started."""
+        """Stop the engine and every process it started.
+
+        A new folder that `load` made is removed, unless a failure may have named a log in it.
+        """
         with self._closing:
             if self._engine is not None:
                 self._engine.close()
+            if self._own_folder is not None:
+                self._remove(self._own_folder)
         self._closed.set()
+
+    def _remove(self, folder: Path) -> None:
+        if self._did_not_load or (self._server is not None and self._server.has_failed):
+            # A folder without a log has nothing to say.
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 _GUARD = """

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from evidence.from_elsewhere import INFERENCE
-from evidence.scorers import qwen3_vl_script
+from evidence.multimodal import qwen3_vl_script
 from evidence.scorers.environments import (
     Comparison,
     Environment,

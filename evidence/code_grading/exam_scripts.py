@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from evidence.code_grading.made_programs import ENDLESS, LIVE_CODE_BENCH, MATHEMATICS
 from evidence.from_elsewhere import INFERENCE
 from evidence.scorers.environments import (
     PLACE,
@@ -29,7 +30,6 @@ from evidence.scorers.environments import (
     fresh_folder,
     run_offline,
 )
-from evidence.scorers.made_programs import ENDLESS, LIVE_CODE_BENCH, MATHEMATICS
 from evidence.scorers.rouge_scripts import write_log
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.catalog import BENCHMARKS

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from evidence.code_grading.made_programs import MBXP_CHECK, MBXP_OTHERS, MBXP_PYTHON
 from evidence.scorers.environments import PLACE, Comparison, Options, fresh_folder
-from evidence.scorers.made_programs import MBXP_CHECK, MBXP_OTHERS, MBXP_PYTHON
 from evidence.scorers.rouge_scripts import (
     ODD_TEXTS,
     OfficialScript,
@@ -27,6 +27,7 @@ SCRIPT = OfficialScript(
     "language/mixtral-8x7b/evaluate-accuracy.py",
     "language/mixtral-8x7b/requirements.txt",
     "--checkpoint-path",
+    on_sentence_pieces=True,
 )
 # More of those that one rule makes right than of those that it makes wrong, lest they cancel.
 _NUMBERS = (
@@ -127,3 +128,6 @@ def _programs() -> Iterator[tuple[str, str, str]]:
             yield language, text, tests
             yield language, f"{text}\n```\nAn explanation.", tests
             yield language, text.replace("add", "a\\_dd"), tests.replace("add", "a_dd")
+
+
+COMPARISONS = {SCRIPT.benchmark: compared}

@@ -125,3 +125,6 @@ def _odd(whole: str) -> Iterator[str]:
     yield whole.replace("Shoes", "Sho\nes")
     yield whole.replace('"', "'")
     yield whole.replace("}", ",}")
+
+
+COMPARISONS = {"qwen3-vl-235b-a22b": compared}

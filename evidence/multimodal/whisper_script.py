@@ -132,3 +132,6 @@ def _misheard(words: Sequence[str], chance: random.Random) -> Iterator[str]:
             yield chance.choice(
                 ["twenty one", "one hundred and five", "$3.5", "5th", "1,000", "ten percent", "-7"]
             )
+
+
+COMPARISONS = {WHISPER.id: compared, OF_V5_1: compared_in_v5_1}

@@ -1,0 +1,1 @@
+"""Comparisons of runs that were made to harm."""
