@@ -10,7 +10,9 @@ from meta_tests.features.endpoints.client_breaks import (
     FIRST,
     LOAD,
     OFFLINE,
+    OSS,
     R1,
+    RUN,
     SERVER,
     SUMMARY,
     WITH_EVENTS,
@@ -29,12 +31,18 @@ BREAKS = [
         ({f"{LOAD}target_qps": times(0.93)}, "config_of_its_run window"),
         ({f"{LOAD}target_qps": times(1.2)}, "config_of_its_run window"),
         ({f"{LOAD}target_concurrency": 8}, "config_of_its_run"),
+        ({f"{RUN}n_samples_to_issue": 14_369}, "every_request_answered"),
     ),
     *file_breaks(
         SERVER,
         SUMMARY,
         ({"state": "interrupted"}, "run_complete"),
         ({"n_samples_failed": 1}, "every_request_answered"),
+        ({"n_samples_issued": 14_369}, "every_request_answered"),
+        (
+            {"n_samples_issued": 13_368, "n_samples_completed": 13_368},
+            "every_request_answered rates distributions",
+        ),
         ({ES_TTFT: None}, "ttft_limit distributions"),
         ({ES_TTFT: lambda ns: ns + 1e9}, "ttft_limit distributions"),
         ({"ttft/percentiles/90.0": times(0.95)}, "distributions"),
@@ -43,6 +51,9 @@ BREAKS = [
     *file_breaks(OFFLINE, CONFIG, ({f"{LOAD}type": "poisson"}, DIFFERS)),
     *file_breaks(
         OFFLINE, SUMMARY, ({"tps": times(2)}, "rates"), ({"latency.max": 10**12}, "window")
+    ),
+    *file_breaks(
+        OSS, SUMMARY, ({"output_sequence_lengths.avg": 1150.37}, "mean_tokens distributions")
     ),
     *file_breaks(EDGE, CONFIG, ({f"{LOAD}target_concurrency": 8}, DIFFERS)),
     *file_breaks(

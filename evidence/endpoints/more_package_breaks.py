@@ -3,26 +3,51 @@
 import shutil
 from typing import Any
 
+from meta_tests.features.endpoints.made_package import C_MAX, network
 from meta_tests.features.endpoints.package_breaks import (
+    CONFIG,
+    FIRST,
+    LOAD,
     PARTS,
     POINT,
     POINTS,
     POWER,
     RUN,
     SCORES,
+    SEED,
     SYSTEM,
+    SYSTEMS,
     TPS,
+    TURNS_AVG,
     UNCOMPUTED,
+    WINDOW,
+    PackageBreak,
     file_breaks,
     folder_breaks,
     half_used,
+    in_racks,
     measured_at,
     together,
     two_nodes,
+    without,
 )
 from meta_tests.tampering.member_changes import GONE, times
+from mlperf_suite.features.endpoints.official_client_results.series import (
+    AGENTIC_MODELS,
+    AGENTIC_TARGETS,
+)
 
 _UNIT, _OF_ACCELERATOR = f"{PARTS}cpu.tdp_per_unit", f"{PARTS}accelerator."
+_GRACE = {
+    _UNIT: GONE,
+    f"{PARTS}cpu.model": "Grace, 72 cores",
+    **UNCOMPUTED,
+    "provisioned_power_kw": 12.9,
+}
+_SERVICED: dict[str, Any] = {"division": "Serviced"}
+_CORES, _PARAMS = "node_types.0.host_processor_", "model_params."
+_PARTS_GONE: dict[str, Any] = {"node_sets.0.components": GONE}
+_KIMI, _QWEN, _ = AGENTIC_MODELS
 _ONE_USED = (POINT, {"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 1}]})
 
 
@@ -33,6 +58,64 @@ def _b200(kw: float) -> dict[str, Any]:
 
 
 BREAKS = [
+    *file_breaks(SYSTEMS, (GONE, "layout files_readable")),
+    *file_breaks(
+        POWER,
+        ({"cooling": GONE}, "power"),
+        ({"scale_out": network(1), **UNCOMPUTED, "provisioned_power_kw": 14.32}, ""),
+        (in_racks(2, 26.4, computed={"published_node_power_w": 13_200.0}), ""),
+    ),
+    *file_breaks(f"r{C_MAX}/accuracy_results.json", (GONE, "accuracy_points")),
+    *folder_breaks("points", {"six points": without("r512")}),
+    *folder_breaks("benchmark", {"another model": lambda c: c.rename(c.with_name("llama2-70b"))}),
+    *file_breaks(
+        POINT,
+        ({"shared_src": "src/absent"}, "layout"),
+        ({"shared_docs": "../box-2026/docs"}, "layout"),
+        ({"seed_set": GONE}, "files_readable"),
+        ({"concurrency": 0}, "files_readable"),
+        ({"steady_state.status": "fine"}, "files_readable"),
+        ({f"{SEED}model_seed": 42}, "seeds"),
+        ({f"{WINDOW}super_pass_end": 3}, "steady_state"),
+        ({f"{WINDOW}super_pass_end": 9}, "steady_state"),
+    ),
+    *file_breaks(
+        POINTS,
+        ({"target_cohort": "2026-12-C1"}, "seeds"),
+    ),
+    *file_breaks(
+        SYSTEMS,
+        ({"node_types": GONE}, "files_readable"),
+    ),
+    *file_breaks(
+        SYSTEM,
+        ({"system_name": "Another"}, "system_description"),
+        ({"data_parallel": 4}, "engagement"),
+        ({"tensor_parallel": 2}, "engagement"),
+        ({"tensor_parallel": 2, "data_parallel": 4}, ""),
+    ),
+    *file_breaks(
+        CONFIG,
+        ({f"{LOAD}target_concurrency": 128}, "files_agree"),
+    ),
+    *file_breaks(
+        RUN,
+        ({"run_config.load_pattern.target_concurrency": 128}, "files_agree"),
+        ({"n_samples_issued": 66_841}, "requests"),
+        ({"state": "interrupted"}, "requests"),
+        ({"tpot/percentiles/101": 1.0}, "figures distributions"),
+    ),
+    *file_breaks(
+        SCORES,
+        ({f"{FIRST}dataset_type": "performance"}, "accuracy_points"),
+        ({f"{FIRST}score.rouge1": "38.39"}, "accuracy_gate"),
+    ),
+    *file_breaks(
+        POWER,
+        ({_UNIT: GONE}, "power"),
+        ({"provisioned_power_kw": 12.0}, "power"),
+        ({"scale_out.present": True, **UNCOMPUTED}, "power"),
+    ),
     *folder_breaks(
         "layout",
         {
@@ -121,5 +204,30 @@ BREAKS = [
                 (POWER, {"node_sets.1.node_set_id": 1}), different=True
             ),
         },
+    ),
+    *folder_breaks(
+        "",
+        {
+            "none, serviced": together((POWER, GONE), (SYSTEMS, _SERVICED), (POINTS, _SERVICED)),
+            "liquid": together(
+                (SYSTEMS, {"node_types.0.cooling": "Liquid"}),
+                (POWER, {"cooling": "liquid"} | UNCOMPUTED | {"provisioned_power_kw": 11.44}),
+            ),
+            "a processor of appendix D": together(
+                (SYSTEMS, {f"{_CORES}core_count": GONE, f"{_CORES}vcpu_count": 144}),
+                (POWER, _GRACE),
+            ),
+            "a published system of unknown accelerators": together(
+                (SYSTEMS, {"node_types.0.accelerator_info": [], "data_parallel": 99}),
+                (POWER, _PARTS_GONE | in_racks(1, 13.2, "published_system")),
+            ),
+        },
+    ),
+    PackageBreak(CONFIG, {f"{_PARAMS}temperature": 0.0}, "agentic_settings", turns=_KIMI),
+    PackageBreak(CONFIG, {f"{_PARAMS}presence_penalty": GONE}, "agentic_settings", turns=_QWEN),
+    *(
+        PackageBreak("r24/result_summary.json", {TURNS_AVG: tokens}, "", turns=model)
+        for model in AGENTIC_MODELS
+        for tokens in AGENTIC_TARGETS[model].tokens
     ),
 ]

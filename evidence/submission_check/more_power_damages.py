@@ -8,6 +8,7 @@ from meta_tests.features.submission_check.power_damages import (
     Damages,
     both,
     broken,
+    client,
     logged,
     said,
     server,
@@ -16,6 +17,8 @@ from meta_tests.features.submission_check.power_damages import (
 )
 
 DAMAGES: Damages = {
+    **broken("files checksums", {"no client.log": without("power/client.log")}),
+    **broken("descriptors phases", {"no phases": client(lambda c: c.pop("phases"))}),
     **broken("", {"debug mode, said off": server(lambda c: c.update(debug=False))}),
     **broken(
         "files phases checksums",

@@ -158,7 +158,6 @@ DAMAGES: Damages = {
         },
     ),
     **broken("files phases checksums samples", {"no spl.txt": without(SPL)}),
-    **broken("files checksums", {"no client.log": without("power/client.log")}),
     **broken("files checksums ptd_log", {"no ptd_logs.txt": without(LOG)}),
     **broken(_NO_SERVER, {"no server.json": without("power/server.json")}),
     **broken(f"files {_NO_CLIENT}", {"no client.json": without("power/client.json")}),
@@ -171,7 +170,6 @@ DAMAGES: Damages = {
             "client.json is a list": bytes_edited(at("power/client.json"), lambda _: b"[]"),
         },
     ),
-    **broken("descriptors phases", {"no phases": client(lambda c: c.pop("phases"))}),
     **broken("descriptors uuids", {"no uuid": server(lambda c: c.pop("uuid"))}),
     **broken("sources", {"another client.py": client(lambda c: c["sources"].popitem())}),
     **broken(

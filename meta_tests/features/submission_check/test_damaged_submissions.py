@@ -81,7 +81,6 @@ OF_ANSWERS = (
 )
 DAMAGES: list[tuple[str, Change]] = [
     ("required_files", removed(at(f"{RESULT}/README.md"))),
-    ("required_files", text_edited(at(f"{RESULT}/user.conf"), lambda _: "")),
     ("user_conf", settings("*.Server.target_qps = 9\n*.*.schedule_rng_seed = 7\n")),
     ("user_conf", settings("llama2-70b.Server.target_qps = 9\n")),
     ("", settings("llama2-70b.Server.target_qps = 9\nllama3_1-8b.*.target_qps = 9 # a seed\n")),
@@ -101,15 +100,8 @@ DAMAGES: list[tuple[str, Change]] = [
     ("system_description", field("status", "sold")),
     ("system_fields", field("cooling", "air\nclosed,Someone,other")),
     ("", field("cooling", "air\n")),
-    ("system_description", field("submitter", "Somebody")),
-    ("system_description", field("division", "open")),
-    ("system_description", field("system_type", "mobile")),
-    ("system_description", field("system_type", "edge")),
-    ("system_fields", field("cooling", "")),
-    ("system_fields", field("hw_notes", None)),
     ("system_fields", field("sw_notes", 8)),
     (OF_SYSTEM, field("is_network", "true")),
-    (OF_SYSTEM, field("system_name", "\ud800")),
     (OF_SYSTEM, replaced("{", "", SYSTEM)),
     (OF_SYSTEM, replaced(r"^\{", '{"accelerators_per_node": "1", ', SYSTEM, 1)),
     ("system_has_results", hidden_folder("")),
