@@ -12,7 +12,7 @@ OF_A_MINUTE = comparing conversion datasets energy estimates hostile_runs log_co
   $(addprefix replicas/test_,any_placement any_traces scaling) replay/test_any_trace $(addprefix aggregate/test_,any_times damaged_summaries hostile_nodes) $(addprefix servers/test_,any_cuts demos) $(addprefix set_up/test_,image set_up wheel) \
   submission/test_accuracy_texts $(addprefix submission_check/test_,any_damage nameplates) vllm_builds/test_vllm_contract \
   $(addprefix whole_sessions/test_,ci_baselines ci_comment ci_files own_tests smoke_forms) \
-  tracking/with_comparing/test_ci_gate $(addprefix servers/with_mmlu/test_,forecasts secrets_of_servers) servers/with_comparing/test_wheel code_grading/with_servers/test_wheel)
+  $(addprefix endpoints/test_more_,client_breaks package_breaks) tracking/with_submission_check/test_trees tracking/with_comparing/test_ci_gate $(addprefix servers/with_mmlu/test_,forecasts secrets_of_servers) servers/with_comparing/test_wheel code_grading/with_servers/test_wheel)
 MUTANTS_DATA = MUTANTS_COVERAGE=$(CURDIR)/.evidence/coverage
 # Set by many images: without Python's caches each session compiles the suite again, half a second.
 export PYTHONDONTWRITEBYTECODE :=
