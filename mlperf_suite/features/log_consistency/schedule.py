@@ -216,19 +216,20 @@ def _at_a_rate(settings: ScheduleSettings) -> Schedule:
     gaps = exponential(settings.seed % WORDS, 1 << int(room).bit_length())
     gaps = gaps[: int(room if settings.equal else room - settings.loaded) + 1]
 
-    def sums_ns(some: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        return np.cumsum((some / settings.qps * NS).astype(np.int64))
+    def in_ns(some: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+        return (some / settings.qps * NS).astype(np.int64)
 
-    # What completes a data set is not searched for the end of the run.
-    at = sums_ns(gaps[: int(mean_queries + 10 * mean_queries**0.5) + 1000])
-    # The first query is at 0, and the last is the first one due at or after the end.
-    minimum = int(np.searchsorted(at, math.ceil(target_ns))) + 2 if target_ns > 0 else 1
+    minimum, gaps_ns = 1, in_ns(gaps[:0])
+    if target_ns > 0:
+        # What completes a data set is not searched for the end of the run.
+        gaps_ns = in_ns(gaps[: int(mean_queries + 10 * mean_queries**0.5) + 1000])
+        # The first query is at 0, and the last is the first one due at or after the end.
+        minimum = int(np.searchsorted(np.cumsum(gaps_ns), math.ceil(target_ns))) + 2
     count = _grown(settings, minimum)
     if count > len(gaps):
         raise TooLongError
-    if count > len(at):
-        at = np.append(at, at[-1] + sums_ns(gaps[len(at) : count]))
-    return Schedule(count, 1, int(at[count - 1]), int(at[count - 2]) if count > 1 else 0)
+    gaps_ns = gaps_ns[:count] if count <= len(gaps_ns) else in_ns(gaps[:count])
+    return Schedule(count, 1, int(gaps_ns.sum()), int(gaps_ns[:-1].sum()))
 
 
 def _at_a_period(settings: ScheduleSettings) -> Schedule:

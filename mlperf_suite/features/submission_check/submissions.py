@@ -411,8 +411,13 @@ def _judge_result(
         # An open submission may use a model of its own.
         vocabulary=None if place.division == "open" else benchmark.vocabulary,
     )
+    compared = ComparedRuns(
+        accuracy.logs.accuracy,
+        accuracy.scores,
+        result.performance[0].detail.number("result_samples_per_second"),
+    )
     audits = {
-        mode: _audit_facts(accuracy, result, audit, mode)
+        mode: _audit_facts(accuracy, result, audit, mode, compared)
         for mode in AUDIT_MODES
         if (audit := benchmark.audit(mode)) is not None
     }
@@ -433,13 +438,7 @@ def _judge_result(
     power = read_power(place.folder / "performance", result.scenario, result.performance[0].detail)
     if power is not None:
         groups.append(("performance", judge(power)))
-    compared = ComparedRuns(
-        accuracy.logs.accuracy,
-        accuracy.scores,
-        result.performance[0].detail.number("result_samples_per_second"),
-    )
-    for mode, facts in audits.items():
-        groups.append((mode, judge(replace(facts, compared=compared))))
+    groups += [(mode, judge(facts)) for mode, facts in audits.items()]
     name = name_of(place.division, place.submitter, place.system, place.benchmark, place.scenario)
     figures = judged_figures(result.scenario, result.performance[0].detail, accuracy.scores)
     return verdict_group(name, round_, groups, benchmark, result.scenario, figures)
@@ -477,7 +476,9 @@ def _with_run_name(run: str, verdicts: list[Verdict]) -> list[Verdict]:
     return verdicts if run == "run_1" else [replace(v, rule=f"{run}-{v.rule}") for v in verdicts]
 
 
-def _audit_facts(accuracy: RunFacts, result: _Result, audit: Audit, mode: Mode) -> RunFacts:
+def _audit_facts(
+    accuracy: RunFacts, result: _Result, audit: Audit, mode: Mode, compared: ComparedRuns
+) -> RunFacts:
     performance = result.audits[audit.name]
     folder = performance.folder.parents[1]
     answers = read_logs(folder / "accuracy")
@@ -496,7 +497,9 @@ def _audit_facts(accuracy: RunFacts, result: _Result, audit: Audit, mode: Mode) 
             text for name in PART_III if (text := read_text(f"{folder}/accuracy/{name}"))
         ),
     )
-    return replace(accuracy, mode=mode, logs=answers, scores=None, submitted=texts)
+    return replace(
+        accuracy, mode=mode, logs=answers, scores=None, submitted=texts, compared=compared
+    )
 
 
 def _result_facts(
