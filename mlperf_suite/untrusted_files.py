@@ -12,6 +12,7 @@ AnyPath = str | Path
 """Where many files are read, their paths are texts: to join pathlib's takes longer than to open."""
 MAX_TEXT_BYTES = 2**28
 """What a text or a file of JSON may hold: many times the largest that was published."""
+_PART_BYTES = 2**16
 
 
 def open_regular(path: AnyPath, most: int = MAX_TEXT_BYTES) -> BufferedReader:
@@ -29,8 +30,9 @@ def read_regular(path: AnyPath, most: int = MAX_TEXT_BYTES) -> bytes:
     descriptor, size = _opened(path, most)
     try:
         parts = [os.read(descriptor, size + 1)]
+        # A file that grows meanwhile, or has no size, as in /proc, has more than that.
         while parts[-1]:
-            parts.append(os.read(descriptor, size + 1))
+            parts.append(os.read(descriptor, _PART_BYTES))
     finally:
         os.close(descriptor)
     return b"".join(parts)
@@ -44,6 +46,8 @@ def _opened(path: AnyPath, most: int) -> tuple[int, int]:
     if is_regular and status.st_size <= most:
         return descriptor, status.st_size
     os.close(descriptor)
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     fault = f"larger than {most:,} bytes" if is_regular else "no regular file"
     raise OSError(errno.EINVAL, fault, str(path))
 

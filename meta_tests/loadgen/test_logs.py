@@ -186,7 +186,8 @@ def test_files_are_read_with_their_sizes(tmp_path: Path) -> None:
     # What is absent or no file is damage.
     (tmp_path / "other" / DETAIL).mkdir(parents=True)
     logs = read_logs(tmp_path / "other")
-    assert logs.detail.damage and logs.accuracy.damage
+    assert logs.detail.damage == (f"{DETAIL} cannot be read: Is a directory",)
+    assert logs.accuracy.damage == (f"{ACCURACY} cannot be read: No such file or directory",)
     assert (logs.summary, logs.files) == ("", {})
 
 
