@@ -553,14 +553,12 @@ class MadeRun:
 
     def facts(self, detail_text: str | None = None) -> RunFacts:
         """The run as the rules see it, with `detail_text` in place of its own log."""
-        folder = Path("made")
         logs = RunLogs(
-            folder,
+            Path("made"),
             _parsed(self.detail_text if detail_text is None else detail_text),
             self.summary,
             AccuracyLog(tuple(self.answers), self.accuracy_damage),
-            {name: folder / name for name in (DETAIL, ACCURACY)},
-            {ACCURACY: self.accuracy_bytes},
+            {DETAIL: 1, ACCURACY: self.accuracy_bytes},
             None if self.submitted else self.clock,
         )
         rates = tuple(self.verify_rates)

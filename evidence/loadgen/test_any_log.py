@@ -84,4 +84,4 @@ def test_a_log_reads_alike_by_entry_and_as_a_whole(
         (Path(folder) / ACCURACY).write_bytes(content)
         logs = read_logs(Path(folder))
     assert logs.accuracy == parse_accuracy(content.decode("utf-8", errors="replace"))
-    assert logs.sizes[ACCURACY] == len(content)
+    assert logs.files[ACCURACY] == len(content)

@@ -180,14 +180,15 @@ def test_files_are_read_with_their_sizes(tmp_path: Path) -> None:
     (tmp_path / SUMMARY).write_text("fine")
     (tmp_path / ACCURACY).write_text("[]")
     logs = read_logs(tmp_path)
-    assert logs.sizes[ACCURACY] == 2
+    assert logs.files[ACCURACY] == 2
     assert logs.summary == "fine"
     assert logs.detail.damage == ("not UTF-8 throughout",)
     # What is absent or no file is damage.
     (tmp_path / "other" / DETAIL).mkdir(parents=True)
     logs = read_logs(tmp_path / "other")
-    assert logs.detail.damage and logs.accuracy.damage
-    assert (logs.summary, logs.files, logs.sizes) == ("", {}, {})
+    assert logs.detail.damage == (f"{DETAIL} cannot be read: Is a directory",)
+    assert logs.accuracy.damage == (f"{ACCURACY} cannot be read: No such file or directory",)
+    assert (logs.summary, logs.files) == ("", {})
 
 
 _ENTRY = '{"qsl_idx": 1, "data": "01000000"}'

@@ -102,13 +102,16 @@ def judge_folder(
 @contextlib.contextmanager
 def _no_collections() -> Iterator[None]:
     """Without Python's search for cycles, of which logs and verdicts have none: it would look
-    through all that was read again and again."""
+    through all that was read again and again, and once more at the end if that were new then."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was_enabled:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 

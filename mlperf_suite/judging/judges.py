@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 
 from mlperf_suite.benchmarks.rounds import Round
@@ -71,9 +72,11 @@ def folders_below(root: Path) -> Iterator[tuple[Path, list[str]]]:
     while waiting:
         folder = waiting.pop()
         try:
-            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+            entries = sorted(os.scandir(folder), key=attrgetter("name"))
         except OSError:
             continue
-        inside = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
-        yield folder, [e.name for e in entries if not e.is_dir(follow_symlinks=False)]
-        waiting += [folder / e.name for e in reversed(inside) if not e.name.startswith(".")]
+        inside, names = list[str](), list[str]()
+        for entry in entries:
+            (inside if entry.is_dir(follow_symlinks=False) else names).append(entry.name)
+        yield folder, names
+        waiting += [folder / name for name in reversed(inside) if not name.startswith(".")]

@@ -8,10 +8,10 @@ from pathlib import Path
 from mlperf_suite import strict_json
 from mlperf_suite.scorers.scorer import Scorer
 from mlperf_suite.strict_json import JsonFile
-from mlperf_suite.untrusted_files import read_regular
+from mlperf_suite.untrusted_files import AnyPath, read_regular
 
 
-def read_bytes(path: Path) -> bytes | None:
+def read_bytes(path: AnyPath) -> bytes | None:
     try:
         return read_regular(path)
     # ValueError: not a valid file name, since the name may itself come from a file.
@@ -19,7 +19,7 @@ def read_bytes(path: Path) -> bytes | None:
         return None
 
 
-def read_text(path: Path) -> str | None:
+def read_text(path: AnyPath) -> str | None:
     raw = read_bytes(path)
     return None if raw is None else raw.decode("utf-8", errors="replace")
 

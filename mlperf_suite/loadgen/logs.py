@@ -6,6 +6,7 @@ The content of a log never raises: a damaged line is recorded as damage, and an 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from array import array
 from collections import deque
@@ -20,7 +21,7 @@ import msgspec
 
 from mlperf_suite import strict_json
 from mlperf_suite.loadgen.clock_watch import ClockFigures, clock_faults
-from mlperf_suite.untrusted_files import open_regular, read_regular
+from mlperf_suite.untrusted_files import MAX_TEXT_BYTES, open_regular
 
 DETAIL, SUMMARY, ACCURACY = (
     "mlperf_log_detail.txt",
@@ -303,13 +304,12 @@ _buffer = bytearray(2**20)
 """For the parts of a log: to allocate one for each takes as long as to read it."""
 
 
-def _read_detail(path: Path) -> DetailLog:
+def _read_detail(file: BufferedReader) -> DetailLog:
     """Read a detail log part by part. Raises OSError."""
     reader = _DetailReader()
-    with open_regular(path, _MAX_LOG_BYTES) as file:
-        while size := file.readinto(_buffer):
-            rest = b"" if size < len(_buffer) else file.readline(_MAX_LINE_BYTES)
-            reader.read(_buffer + rest if rest else _buffer, size + len(rest))
+    while size := file.readinto(_buffer):
+        rest = b"" if size < len(_buffer) else file.readline(_MAX_LINE_BYTES)
+        reader.read(_buffer + rest if rest else _buffer, size + len(rest))
     return reader.whole()
 
 
@@ -351,7 +351,8 @@ class TokenIds(Sequence[int]):
         return f"TokenIds{tuple(self._ids)}"
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: a log has thousands, and a frozen one takes four times as long to make.
+@dataclass(slots=True, unsafe_hash=True)
 class LoggedSample:
     """One entry of mlperf_log_accuracy.json: the sample's index and its int32 output tokens.
 
@@ -577,15 +578,14 @@ class _Answer(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 _ANSWERS = msgspec.json.Decoder(list[_Answer])
 
 
-def _read_accuracy(path: Path) -> AccuracyLog:
+def _read_accuracy(file: BufferedReader) -> AccuracyLog:
     """Read an accuracy log, some entries at a time if each has its own line, as LoadGen writes
     them: a log of long answers takes hundreds of megabytes. Raises OSError."""
-    with open_regular(path, _MAX_LOG_BYTES) as file:
-        with contextlib.suppress(ValueError):
-            return _logged_answers(map(_answers, _entries_by_line(file)))
-        # In another format or damaged: parsing the whole text shows what is wrong.
-        file.seek(0)
-        return parse_accuracy(file.read().decode("utf-8", errors="replace"))
+    with contextlib.suppress(ValueError):
+        return _logged_answers(map(_answers, _entries_by_line(file)))
+    # In another format or damaged: parsing the whole text shows what is wrong.
+    file.seek(0)
+    return parse_accuracy(file.read().decode("utf-8", errors="replace"))
 
 
 def _answers(text: bytes) -> Sequence[Any]:
@@ -680,16 +680,15 @@ def _narrowed(wide: LoggedAnswers) -> LoggedAnswers:
 class RunLogs:
     """The logs of one LoadGen run. A missing or unreadable file is reported as damage.
 
-    `sizes`: each file's size in bytes, by name. `clock`: what the clocks showed during the run;
-    None for logs alone.
+    `files`: the size in bytes of each one that was read, by name. `clock`: what the clocks showed
+    during the run; None for logs alone.
     """
 
     folder: Path
     detail: DetailLog
     summary: str
     accuracy: AccuracyLog
-    files: Mapping[str, Path] = field(default_factory=dict)
-    sizes: Mapping[str, int] = field(default_factory=dict)
+    files: Mapping[str, int] = field(default_factory=dict)
     clock: ClockFigures | None = None
 
     @property
@@ -706,14 +705,16 @@ class RunLogs:
 def read_logs(folder: Path) -> RunLogs:
     """Read the logs in a folder; their content or absence never raises."""
     contents: dict[str, Any] = {}
-    files: dict[str, Path] = {}
-    sizes: dict[str, int] = {}
+    files: dict[str, int] = {}
     problems: dict[str, str] = {}
-    for name, read in ((DETAIL, _read_detail), (SUMMARY, _read_text), (ACCURACY, _read_accuracy)):
-        path = folder / name
+    for name, read, most in (
+        (DETAIL, _read_detail, _MAX_LOG_BYTES),
+        (SUMMARY, _read_text, MAX_TEXT_BYTES),
+        (ACCURACY, _read_accuracy, _MAX_LOG_BYTES),
+    ):
         try:
-            contents[name], sizes[name] = read(path), path.stat().st_size
-            files[name] = path
+            with open_regular(f"{folder}/{name}", most) as file:
+                contents[name], files[name] = read(file), os.fstat(file.fileno()).st_size
         except OSError as error:
             problems[name] = f"{name} cannot be read: {error.strerror}"
     return RunLogs(
@@ -722,9 +723,8 @@ def read_logs(folder: Path) -> RunLogs:
         contents.get(SUMMARY, ""),
         contents.get(ACCURACY) or AccuracyLog((), (problems[ACCURACY],)),
         files,
-        sizes,
     )
 
 
-def _read_text(path: Path) -> str:
-    return read_regular(path).decode("utf-8", errors="replace")
+def _read_text(file: BufferedReader) -> str:
+    return file.read().decode("utf-8", errors="replace")

@@ -17,7 +17,7 @@ from mlperf_suite.benchmarks.definition import LOADGEN, Benchmark, Scenario
 from mlperf_suite.feature import features
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.rules.facts import ByIdentity, Division, Facts, RunFacts, Subject
-from mlperf_suite.rules.verdict import Verdict, VerdictError, in_words, verdict
+from mlperf_suite.rules.verdict import Verdict, VerdictError, verdict
 
 AnyCheck = TypeVar("AnyCheck", bound=Callable[[Any], Verdict])
 Relaxation = bool | Callable[[Any], bool]
@@ -118,7 +118,7 @@ class Rule(Scope):
         status, why = judgement.status, judgement.why
         if status == "failed" and self._is_relaxed(facts):
             status, why = "shortened", "shortened for smoke"
-        required = judgement.required or in_words(self.required)
+        required = judgement.required or self.required
         return Verdict(self.name, status, judgement.found, required, why)
 
     def _checked(self, facts: Facts) -> Verdict:

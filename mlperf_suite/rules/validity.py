@@ -333,7 +333,7 @@ def hash(run: RunFacts) -> Verdict:
 )
 def log_is_cut(run: RunFacts) -> Verdict:
     """The submission has the accuracy log, cut to its first and last entries."""
-    size = run.logs.sizes.get(ACCURACY)
+    size = run.logs.files.get(ACCURACY)
     if size is None:
         return verdict(False, f"no {ACCURACY}")
     return verdict(0 < size <= MAX_ACCURACY_LOG_BYTES, f"{size:,} bytes")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
 
@@ -77,7 +78,17 @@ def _moment(run: RunFacts, key: str, form: str = POWER_FORMAT) -> datetime:
         raise failure(f"{key} {run.detail[key]}", why="no date as LoadGen writes it") from None
 
 
-_parsed = lru_cache(maxsize=8)(datetime.strptime)
+_POWER_DATE = re.compile(r"(\d\d-\d\d)-(\d{4}) (\d\d:\d\d:\d\d\.\d{3})", re.ASCII)
+
+
+@lru_cache(maxsize=8)
+def _parsed(text: str, form: str) -> datetime:
+    """Raises ValueError."""
+    # In LoadGen's own form, the date is read in a tenth of the time as an ISO date.
+    if form == POWER_FORMAT and (written := _POWER_DATE.fullmatch(text)):
+        date, year, time = written.groups()
+        return datetime.fromisoformat(f"{year}-{date} {time}")
+    return datetime.strptime(text, form)
 
 
 @_clock_rule(required="the duration between power_begin and power_end")

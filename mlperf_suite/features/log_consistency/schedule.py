@@ -13,10 +13,11 @@ bits/random.tcc, bits/uniform_int_dist.h and bits/stl_algo.h of libstdc++.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import repeat
+from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 from mlperf_suite.loadgen.arrivals import NS, WORDS, exponential, generator, uniform
@@ -109,19 +110,30 @@ def uniform_below_gcc10(draw: Iterator[int], counts: Iterable[int]) -> Iterator[
 
 def shuffle(items: list[int], draw: Iterator[int], below: Below) -> None:
     """std::shuffle, which draws two places at once if both fit one word."""
-    count = len(items)
-    if count and (WORDS - 1) // count >= count:
-        if count % 2 == 0:
-            (place,) = below(draw, (2,))
+    drawn, start = below(draw, _shuffle_counts(len(items))), 1
+    if _are_drawn_in_pairs(len(items)):
+        if len(items) % 2 == 0:
+            place, start = next(drawn), 2
             items[1], items[place] = items[place], items[1]
-        pairs = range(2 if count % 2 == 0 else 1, count, 2)
-        for at, both in zip(pairs, below(draw, ((n + 1) * (n + 2) for n in pairs)), strict=True):
+        for at, both in zip(range(start, len(items), 2), drawn, strict=True):
             first, second = divmod(both, at + 2)
             items[at], items[first] = items[first], items[at]
             items[at + 1], items[second] = items[second], items[at + 1]
         return
-    for at, place in enumerate(below(draw, range(2, count + 1)), 1):
+    for at, place in enumerate(drawn, 1):
         items[at], items[place] = items[place], items[at]
+
+
+def _are_drawn_in_pairs(count: int) -> bool:
+    return bool(count) and (WORDS - 1) // count >= count
+
+
+def _shuffle_counts(count: int) -> Iterable[int]:
+    """Below which counts std::shuffle draws the places of so many items."""
+    if not _are_drawn_in_pairs(count):
+        return range(2, count + 1)
+    pairs = ((n + 1) * (n + 2) for n in range(1 + (count % 2 == 0), count, 2))
+    return chain((2,), pairs) if count % 2 == 0 else pairs
 
 
 @lru_cache(maxsize=64)
@@ -216,19 +228,20 @@ def _at_a_rate(settings: ScheduleSettings) -> Schedule:
     gaps = exponential(settings.seed % WORDS, 1 << int(room).bit_length())
     gaps = gaps[: int(room if settings.equal else room - settings.loaded) + 1]
 
-    def sums_ns(some: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        return np.cumsum((some / settings.qps * NS).astype(np.int64))
+    def in_ns(some: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+        return (some / settings.qps * NS).astype(np.int64)
 
-    # What completes a data set is not searched for the end of the run.
-    at = sums_ns(gaps[: int(mean_queries + 10 * mean_queries**0.5) + 1000])
-    # The first query is at 0, and the last is the first one due at or after the end.
-    minimum = int(np.searchsorted(at, math.ceil(target_ns))) + 2 if target_ns > 0 else 1
+    minimum, gaps_ns = 1, in_ns(gaps[:0])
+    if target_ns > 0:
+        # What completes a data set is not searched for the end of the run.
+        gaps_ns = in_ns(gaps[: int(mean_queries + 10 * mean_queries**0.5) + 1000])
+        # The first query is at 0, and the last is the first one due at or after the end.
+        minimum = int(np.searchsorted(np.cumsum(gaps_ns), math.ceil(target_ns))) + 2
     count = _grown(settings, minimum)
     if count > len(gaps):
         raise TooLongError
-    if count > len(at):
-        at = np.append(at, at[-1] + sums_ns(gaps[len(at) : count]))
-    return Schedule(count, 1, int(at[count - 1]), int(at[count - 2]) if count > 1 else 0)
+    gaps_ns = gaps_ns[:count] if count <= len(gaps_ns) else in_ns(gaps[:count])
+    return Schedule(count, 1, int(gaps_ns.sum()), int(gaps_ns[:-1].sum()))
 
 
 def _at_a_period(settings: ScheduleSettings) -> Schedule:
@@ -293,21 +306,28 @@ def first_samples(
     size, draw = len(loaded), mt19937_words(issue.index_seed)
     draw_below = uniform_below_gcc10 if old else uniform_below
 
-    def shuffled(items: list[int]) -> list[int]:
-        shuffle(items, draw, draw_below)
+    def shuffled(items: list[int], *, is_read: bool = True) -> list[int]:
+        """The items shuffled; if nothing reads them, only what LoadGen draws for it is drawn."""
+        if is_read:
+            shuffle(items, draw, draw_below)
+        else:
+            deque(draw_below(draw, _shuffle_counts(len(items))), maxlen=0)
         return items
 
-    each_once = shuffled(list(range(size))) if issue.accuracy else []
-    if issue.accuracy and issue.scenario != "Offline" and not (issue.unique or issue.equal):
-        return tuple(loaded[place] for place in each_once[:count])
-    unique = shuffled(list(range(size)))
+    offline = issue.scenario == "Offline"
+    in_turn = not (offline or issue.unique or issue.equal)
+    if issue.accuracy:
+        each_once = shuffled(list(range(size)), is_read=in_turn)
+        if in_turn:
+            return tuple(loaded[place] for place in each_once[:count])
+    unique = shuffled(list(range(size)), is_read=issue.unique and not offline)
     queries = issue.least
     if issue.accuracy:
-        queries = 1 if issue.scenario == "Offline" else size
+        queries = 1 if offline else size
     order, equally = list(range(size)), list[int]()
     for _ in range(0, queries, size):
-        equally += shuffled(order)
-    if issue.scenario == "Offline":
+        equally += shuffled(order, is_read=issue.equal and not offline)
+    if offline:
         repeated = list[int]()
         while len(repeated) < count and (not issue.accuracy or not repeated):
             repeated += shuffled(list(loaded))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mlperf_suite.benchmarks.rounds import Layout, Round
-from mlperf_suite.features.submission_check.tree_files import folders_in
+from mlperf_suite.features.submission_check.tree_files import folder_names, names_in
 from mlperf_suite.judging.judges import Judge
 from mlperf_suite.judging.verdict_group import VerdictGroup
 
@@ -80,8 +79,8 @@ class ScenarioFolder(_ResultsFolder):
     def performance_runs(self) -> list[Path]:
         """Each run_<n>; always includes run_1, which is required."""
         runs = self.folder / "performance"
-        numbered = {path for path in folders_in(runs) if path.name.startswith("run_")}
-        return sorted(numbered | {runs / "run_1"})
+        numbered = {name for name in folder_names(runs) if name.startswith("run_")}
+        return [runs / name for name in sorted(numbered | {"run_1"})]
 
     def beside(self, branch: str) -> Path:
         """The folder of this scenario under layout v5's measurements/ or compliance/."""
@@ -100,10 +99,7 @@ class ScenarioFolder(_ResultsFolder):
     def measurements_file(self, folder: Path) -> Path | None:
         """The JSON file of the measurements in that folder, or None: measurements.json in the
         scenario's own (v6), else the one that is called after the system (v5)."""
-        try:
-            names = sorted(entry.name for entry in os.scandir(folder))
-        except OSError:
-            return None
+        names = names_in(folder)
         if folder == self.folder:
             return folder / MEASUREMENTS_JSON if MEASUREMENTS_JSON in names else None
         of_system = (n for n in names if n.endswith(".json") and n.startswith(self.system))
@@ -113,7 +109,7 @@ class ScenarioFolder(_ResultsFolder):
         """What this scenario has of each layout."""
         v5 = [branch for branch in ("measurements", "compliance") if self.beside(branch).is_dir()]
         v6 = [MEASUREMENTS_JSON] if (self.folder / MEASUREMENTS_JSON).is_file() else []
-        v6 += [p.name for p in folders_in(self.folder) if p.name.startswith(_AUDITS)]
+        v6 += [name for name in folder_names(self.folder) if name.startswith(_AUDITS)]
         code = {layout for layout, name in CODE.items() if (self.submission / name).is_dir()}
         if len(code) == 1:
             (v5 if code == {"v5"} else v6).append(CODE[code.pop()])

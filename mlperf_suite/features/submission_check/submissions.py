@@ -33,7 +33,7 @@ from mlperf_suite.features.submission_check.submission_rules import (
     SystemFacts,
 )
 from mlperf_suite.features.submission_check.tree import Tree, find_submissions, read_power
-from mlperf_suite.features.submission_check.tree_files import is_utf8, read_yaml, size_of
+from mlperf_suite.features.submission_check.tree_files import is_utf8, names_in, read_yaml, size_of
 from mlperf_suite.features.submission_check.upload_rules import MODEL_MAPPING, read_upload
 from mlperf_suite.judging.judges import Folders, FoundResults, Judge, JudgeRequest, judges
 from mlperf_suite.judging.reading import read_json, read_text
@@ -411,16 +411,17 @@ def _judge_result(
         # An open submission may use a model of its own.
         vocabulary=None if place.division == "open" else benchmark.vocabulary,
     )
+    compared = ComparedRuns(
+        accuracy.logs.accuracy,
+        accuracy.scores,
+        result.performance[0].detail.number("result_samples_per_second"),
+    )
     audits = {
-        mode: _audit_facts(accuracy, result, audit, mode)
+        mode: _audit_facts(accuracy, result, audit, mode, compared)
         for mode in AUDIT_MODES
         if (audit := benchmark.audit(mode)) is not None
     }
-    facts_of_result = replace(
-        _result_facts(result, round_, copies),
-        audits=tuple(f.logs for f in audits.values() if DETAIL in f.logs.files),
-        offline=offline.performance[0] if offline else None,
-    )
+    facts_of_result = _result_facts(result, audits.values(), round_, copies, offline)
     groups: list[tuple[str, list[Verdict]]] = [("", judge(facts_of_result))]
     counted_scores = judge(accuracy)
     groups.append(("accuracy", counted_scores))
@@ -437,25 +438,19 @@ def _judge_result(
     power = read_power(place.folder / "performance", result.scenario, result.performance[0].detail)
     if power is not None:
         groups.append(("performance", judge(power)))
-    compared = ComparedRuns(
-        accuracy.logs.accuracy,
-        accuracy.scores,
-        result.performance[0].detail.number("result_samples_per_second"),
-    )
-    for mode, facts in audits.items():
-        groups.append((mode, judge(replace(facts, compared=compared))))
+    groups += [(mode, judge(facts)) for mode, facts in audits.items()]
     name = name_of(place.division, place.submitter, place.system, place.benchmark, place.scenario)
     figures = judged_figures(result.scenario, result.performance[0].detail, accuracy.scores)
     return verdict_group(name, round_, groups, benchmark, result.scenario, figures)
 
 
-def _accuracy_txt(place: ScenarioFolder) -> Path:
-    return place.folder / "accuracy" / ACCURACY_TXT
+def _accuracy_txt(place: ScenarioFolder) -> str:
+    return f"{place.folder}/accuracy/{ACCURACY_TXT}"
 
 
 def _cut_log(folder: Path) -> str | None:
     """The accuracy log of a scenario or an audit, if it is as short as a truncated one."""
-    path = folder / "accuracy" / ACCURACY
+    path = f"{folder}/accuracy/{ACCURACY}"
     return read_text(path) if size_of(path) <= MAX_ACCURACY_LOG_BYTES else None
 
 
@@ -481,25 +476,39 @@ def _with_run_name(run: str, verdicts: list[Verdict]) -> list[Verdict]:
     return verdicts if run == "run_1" else [replace(v, rule=f"{run}-{v.rule}") for v in verdicts]
 
 
-def _audit_facts(accuracy: RunFacts, result: _Result, audit: Audit, mode: Mode) -> RunFacts:
+def _audit_facts(
+    accuracy: RunFacts, result: _Result, audit: Audit, mode: Mode, compared: ComparedRuns
+) -> RunFacts:
     performance = result.audits[audit.name]
     folder = performance.folder.parents[1]
     answers = read_logs(folder / "accuracy")
     if DETAIL in performance.files:
         answers = replace(performance, accuracy=answers.accuracy)
-    others = sorted(path for path in folder.glob("verify*.txt") if path.name != audit.verified_in)
+    others = [
+        name
+        for name in names_in(folder)
+        if name.startswith("verify") and name.endswith(".txt") and name != audit.verified_in
+    ]
     texts = SubmittedTexts(
-        verify_txt=read_text(folder / audit.verified_in),
+        verify_txt=read_text(f"{folder}/{audit.verified_in}"),
         accuracy_log=_cut_log(folder),
-        verify_others=tuple(text for path in others if (text := read_text(path))),
+        verify_others=tuple(text for name in others if (text := read_text(f"{folder}/{name}"))),
         accuracy_txts=tuple(
-            text for name in PART_III if (text := read_text(folder / "accuracy" / name))
+            text for name in PART_III if (text := read_text(f"{folder}/accuracy/{name}"))
         ),
     )
-    return replace(accuracy, mode=mode, logs=answers, scores=None, submitted=texts)
+    return replace(
+        accuracy, mode=mode, logs=answers, scores=None, submitted=texts, compared=compared
+    )
 
 
-def _result_facts(result: _Result, round_: Round, copies: tuple[str, ...]) -> ResultFacts:
+def _result_facts(
+    result: _Result,
+    audits: Collection[RunFacts],
+    round_: Round,
+    copies: tuple[str, ...],
+    offline: _Result | None,
+) -> ResultFacts:
     place = result.place
     folder = place.measurements()
     file = place.measurements_file(folder)
@@ -512,12 +521,14 @@ def _result_facts(result: _Result, round_: Round, copies: tuple[str, ...]) -> Re
         scenario=result.scenario,
         round=round_,
         layouts=place.layouts(),
-        missing_files=tuple(_missing_files(result, folder, CODE[round_.layout])),
+        missing_files=tuple(_missing_files(result, audits, folder, CODE[round_.layout])),
         system=read_json(place.system_file),
         measurements=read_json(file) if file else missing_json,
         accuracy=result.accuracy,
         performance=result.performance[0],
-        user_conf=read_text(folder / "user.conf") or "",
+        user_conf=read_text(f"{folder}/user.conf") or "",
+        audits=tuple(f.logs for f in audits if DETAIL in f.logs.files),
+        offline=offline.performance[0] if offline else None,
         copies=copies,
         nameplate=_power_supply_rating(place, round_),
     )
@@ -531,31 +542,40 @@ def _power_supply_rating(place: ScenarioFolder, round_: Round) -> PowerSupplyRat
     return PowerSupplyRating(content, problem, (place.folder / "performance" / POWER).exists())
 
 
-def _missing_files(result: _Result, measurements: Path, code: str) -> list[str]:
+def _missing_files(
+    result: _Result, audits: Collection[RunFacts], measurements: Path, code: str
+) -> list[str]:
     """The required files that are missing or empty, as paths for the user. `code`: the folder of
     programs; one in the other layout fails the rule on layouts."""
     place = result.place
-    performance, accuracy = place.folder / "performance" / "run_1", place.folder / "accuracy"
-    paths = [performance / name for name in (SUMMARY, DETAIL)]
-    paths += [accuracy / name for name in (SUMMARY, DETAIL, ACCURACY, ACCURACY_TXT)]
-    paths += [place.system_file, measurements / "user.conf", measurements / "README.md"]
+    paths = [f"{place.folder}/performance/run_1/{name}" for name in (SUMMARY, DETAIL)]
+    of_accuracy = (SUMMARY, DETAIL, ACCURACY, ACCURACY_TXT)
+    paths += [f"{place.folder}/accuracy/{name}" for name in of_accuracy]
+    paths += [str(place.system_file), f"{measurements}/user.conf", f"{measurements}/README.md"]
     for audit in result.benchmark.audits if place.division != "open" else ():
         folder = result.audits[audit.name].folder.parents[1]
-        paths += [folder / audit.verified_in, folder / "accuracy" / ACCURACY]
+        paths += [f"{folder}/{audit.verified_in}", f"{folder}/accuracy/{ACCURACY}"]
         if audit.also_verified_in:
-            logs = folder / "performance" / "run_1"
-            paths += [folder / audit.also_verified_in, *(logs / name for name in (SUMMARY, DETAIL))]
-    absent = [_from(place, path) for path in paths if size_of(path) == 0]
-    texts = {ACCURACY_TXT, *(audit.verified_in for audit in result.benchmark.audits)}
-    absent += [f"{_from(place, p)} in UTF-8" for p in paths if p.name in texts and not is_utf8(p)]
+            paths += [f"{folder}/{audit.also_verified_in}"]
+            paths += [f"{folder}/performance/run_1/{name}" for name in (SUMMARY, DETAIL)]
+    of_audits = (*result.audits.values(), *(facts.logs for facts in audits))
+    logs_read = (result.accuracy, *result.performance, *of_audits)
+    sizes = {f"{logs.folder}/{name}": n for logs in logs_read for name, n in logs.files.items()}
+    absent = [_from(place, path) for path in paths if not (sizes.get(path) or size_of(path))]
+    texts = [result.accuracy_txt, *(f.submitted.verify_txt for f in audits if f.submitted)]
+    # Read as text, a file that is not UTF-8 has this character.
+    if any("\N{REPLACEMENT CHARACTER}" in (text or "") for text in texts):
+        names = (ACCURACY_TXT, *(audit.verified_in for audit in result.benchmark.audits))
+        of_names = [path for path in paths if path.rpartition("/")[2] in names]
+        absent += [f"{_from(place, path)} in UTF-8" for path in of_names if not is_utf8(path)]
     has_code = any((place.submission / name).is_dir() for name in CODE.values())
     return absent if has_code else [*absent, f"{code}/"]
 
 
-def _from(place: ScenarioFolder, path: Path) -> str:
+def _from(place: ScenarioFolder, path: str) -> str:
     """The path relative to the scenario's folder, or to the submitter's if it is outside that."""
-    root = place.folder if place.folder in path.parents else place.submission
-    return str(path.relative_to(root))
+    inside = path.startswith(f"{place.folder}/")
+    return str(Path(path).relative_to(place.folder if inside else place.submission))
 
 
 def _most_common(rounds: Iterable[Round | None]) -> Round:
