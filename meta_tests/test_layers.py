@@ -20,7 +20,7 @@ NAMES_TWICE = {
     # Each feature may have one.
     *("command.py", "options.py", "kind.py", "figures.py", "report.py", "plugin.py", "session.py"),
     # Of two things, each in a room that does not see the other.
-    *("Answer", "Request", "Sample", "Score", "Scores"),
+    *("Answer", "Score"),
 }
 OF_EVERYTHING = {"test_settings", "test_docs"}
 """Of meta_tests: what tests each option and page."""

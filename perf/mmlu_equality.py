@@ -28,7 +28,7 @@ from mlperf_suite.engines.vllm_environment import vllm_environment
 from mlperf_suite.features.mmlu.engine_lm import EngineLM, evaluate, load_tasks, quiet_lm_eval
 from mlperf_suite.features.mmlu.journal import Journal, QuestionKey
 from mlperf_suite.features.mmlu.mmlu_questions import Mmlu, load_mmlu
-from mlperf_suite.features.mmlu.score_files import Sample, Scores
+from mlperf_suite.features.mmlu.score_files import MmluScores, ScoredQuestion
 from mlperf_suite.hardware import Precision
 
 TOLERANCE = 0.02
@@ -107,20 +107,20 @@ def scores_of(
     selection: dict[str, range],
     shots: int,
     room: int,
-) -> Scores:
+) -> MmluScores:
     """lm-eval's aggregate of the journal's scores and, for missing ones, the engine's answers."""
     tokenizer = load_tokenizer(str(embedded_model_dir()))
     lm = EngineLM(engine, tokenizer, room, journal, lambda key: None)
     return evaluate(lm, load_tasks(data, selection, shots), journal)
 
 
-def gap(sample: Sample) -> float:
+def gap(sample: ScoredQuestion) -> float:
     """The difference between the two best choices, in log-probability."""
     best, second = sorted(sample.logprobs, reverse=True)[:2]
     return best - second
 
 
-def report(name: str, scores: Scores, reference_name: str, reference: Scores) -> int:
+def report(name: str, scores: MmluScores, reference_name: str, reference: MmluScores) -> int:
     """Print both scores and every question with different answers; return how many are not ties."""
     pairs = list(zip(scores.samples, reference.samples, strict=True))
     differences = [(a, b) for a, b in pairs if a.pred != b.pred]

@@ -28,7 +28,7 @@ from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.features.mmlu.engine_lm import EngineLM, evaluate, load_tasks
 from mlperf_suite.features.mmlu.journal import Journal
 from mlperf_suite.features.mmlu.mmlu_questions import Mmlu, load_mmlu
-from mlperf_suite.features.mmlu.score_files import Scores
+from mlperf_suite.features.mmlu.score_files import MmluScores
 from perf.mmlu_equality import ask_lm_eval, lm_eval_backend, report
 from perf.pairs import in_turn, middle, print_header, print_row
 
@@ -51,7 +51,7 @@ class Comparison:
         """A new, empty journal."""
         return Journal(Path(tempfile.mkdtemp(dir=self.folder)) / "journal", {})
 
-    def evaluate(self, engine: ScoringEngine | None, journal: Journal) -> tuple[Scores, float]:
+    def evaluate(self, engine: ScoringEngine | None, journal: Journal) -> tuple[MmluScores, float]:
         """Score with an engine or from the journal; return the scores and lm-eval's seconds."""
         tokenizer = load_tokenizer(str(embedded_model_dir()))
         tasks = load_tasks(self.data, self.selection, self.shots)
@@ -61,7 +61,7 @@ class Comparison:
         return scores, time.perf_counter() - start_s
 
 
-def suite_round(comparison: Comparison, engine: VllmEngine) -> tuple[Scores, float]:
+def suite_round(comparison: Comparison, engine: VllmEngine) -> tuple[MmluScores, float]:
     """Make one round through the suite; return scores and seconds."""
     engine.call(engine.async_llm.reset_prefix_cache(), 60)
     return comparison.evaluate(engine, comparison.journal())
@@ -75,7 +75,7 @@ def lm_eval_round(comparison: Comparison, lm: Any) -> tuple[Journal, float]:
     return journal, elapsed
 
 
-def where_the_time_goes(comparison: Comparison, scores: Scores, elapsed_s: float) -> None:
+def where_the_time_goes(comparison: Comparison, scores: MmluScores, elapsed_s: float) -> None:
     """Print the parts of a suite round."""
     journal = comparison.journal()
     for sample, score in zip(scores.samples, _as_scores(scores), strict=True):
@@ -101,7 +101,7 @@ def where_the_time_goes(comparison: Comparison, scores: Scores, elapsed_s: float
     print(f"lm-eval's backend: {4 * (tokens + len(scores.samples)):,} tokens computed")
 
 
-def _as_scores(scores: Scores) -> Sequence[Any]:
+def _as_scores(scores: MmluScores) -> Sequence[Any]:
     from mlperf_suite.engines.protocol import Likelihood, Score
 
     return [

@@ -19,7 +19,7 @@ from mlperf_suite.engines.protocol import ScoreRequest, ScoringEngine
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.mmlu.journal import Journal, QuestionKey
 from mlperf_suite.features.mmlu.mmlu_questions import DOMAINS, LETTERS, Mmlu, Question
-from mlperf_suite.features.mmlu.score_files import Accuracy, Sample, Scores
+from mlperf_suite.features.mmlu.score_files import Accuracy, MmluScores, ScoredQuestion
 
 OnScored = Callable[[QuestionKey], None]
 
@@ -258,7 +258,7 @@ def quiet_lm_eval() -> Iterator[None]:
 _ACC, _STDERR = "acc,none", "acc_stderr,none"
 
 
-def evaluate(lm: Any, tasks: dict[str, Any], journal: Journal) -> Scores:
+def evaluate(lm: Any, tasks: dict[str, Any], journal: Journal) -> MmluScores:
     """Score every question of the tasks. Raises whatever the model raises."""
     with quiet_lm_eval():
         evaluation = lm_eval.evaluate(lm, tasks, bootstrap_iters=1, log_samples=True)
@@ -279,7 +279,7 @@ def evaluate(lm: Any, tasks: dict[str, Any], journal: Journal) -> Scores:
             questions,
         )
 
-    return Scores(
+    return MmluScores(
         accuracy("mmlu"),
         {d: accuracy(name) for d, name in GROUP_OF_DOMAIN.items() if name in groups},
         {name.removeprefix(TASK_PREFIX): accuracy(name) for name in sorted(counts)},
@@ -287,12 +287,12 @@ def evaluate(lm: Any, tasks: dict[str, Any], journal: Journal) -> Scores:
     )
 
 
-def _sample(logged: Mapping[str, Any], journal: Journal) -> Sample:
+def _sample(logged: Mapping[str, Any], journal: Journal) -> ScoredQuestion:
     key = QuestionKey(logged["doc"]["subject"], logged["doc"]["id"])
     score = journal[key]
     # The first maximum, as lm-eval chooses an answer (numpy.argmax).
     logprobs = [response[0] for response in logged["filtered_resps"]]
-    return Sample(
+    return ScoredQuestion(
         key,
         LETTERS[logged["target"]],
         LETTERS[logprobs.index(max(logprobs))],

@@ -13,7 +13,7 @@ from mlperf_suite.errors import RunError, SuiteError
 from mlperf_suite.features.mmlu.journal import JOURNAL_NAME, Journal, QuestionKey, system_of
 from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.features.mmlu.mmlu_rules import MmluFacts
-from mlperf_suite.features.mmlu.score_files import MmluRecord, MmluTask, Scores
+from mlperf_suite.features.mmlu.score_files import MmluRecord, MmluScores, MmluTask
 from mlperf_suite.features.mmlu.shares import Shares, split_subjects
 from mlperf_suite.results.run_folder import ENGINE_LOG
 from mlperf_suite.rules import judge
@@ -136,7 +136,7 @@ class MmluRun:
 
     def _score(
         self, engine: Engine | None, journal: Journal, questions: Mapping[str, Sequence[int]]
-    ) -> Scores:
+    ) -> MmluScores:
         """Score the questions; without an engine, take the journal's scores."""
         from mlperf_suite.features.mmlu.engine_lm import EngineLM, check_room, evaluate, load_tasks
 
@@ -155,7 +155,7 @@ class MmluRun:
             self.display.begin(str(MMLU), task.planned)
         return evaluate(lm, tasks, journal)
 
-    def _score_so_far(self, journal: Journal) -> Scores | None:
+    def _score_so_far(self, journal: Journal) -> MmluScores | None:
         """The scores of the questions that a failed run has in its journal, None without any."""
         questions: dict[str, list[int]] = {}
         for key in sorted(journal, key=lambda key: (key.subject, key.id)):

@@ -37,7 +37,7 @@ class Accuracy:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ScoredQuestion:
     """One scored question. `answer` and `pred` are letters; `logprobs` are natural, one per
     choice."""
 
@@ -52,13 +52,13 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
+class MmluScores:
     """lm-eval's scores: overall, by domain, by subject, by question."""
 
     overall: Accuracy
     by_domain: Mapping[str, Accuracy]
     by_subject: Mapping[str, Accuracy]
-    samples: tuple[Sample, ...]
+    samples: tuple[ScoredQuestion, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class MmluRecord(ScoreRecord):
     """The MMLU score of a session."""
 
     task: MmluTask
-    scores: Scores | None = None
+    scores: MmluScores | None = None
 
     def figures(self, model: str) -> MmluFigures | None:
         """The score in percent and the measurements; rates only if all was scored in this run."""
@@ -147,7 +147,7 @@ class MmluRecord(ScoreRecord):
             by_domain={d: MmluScore(**asdict(a)) for d, a in self.scores.by_domain.items()},
         )
 
-    def _about(self, model: str, scores: Scores) -> dict[str, Any]:
+    def _about(self, model: str, scores: MmluScores) -> dict[str, Any]:
         return {
             "shots": self.task.shots,
             "subjects": len(scores.by_subject),
@@ -172,7 +172,9 @@ class MmluRecord(ScoreRecord):
             _write_details(self.folder.path / "details.jsonl", self.scores, self.task.data)
 
 
-def _write_scores(folder: Path, scores: Scores, about: Mapping[str, object], title: str) -> None:
+def _write_scores(
+    folder: Path, scores: MmluScores, about: Mapping[str, object], title: str
+) -> None:
     """`about`: further entries of overall.json. Its `overall_accuracy` is a fraction, as mmlu.py
     wrote it (docs/from-run-py.md)."""
     from mlperf_suite.features.mmlu.report import plot_subjects
@@ -195,7 +197,7 @@ def _write_scores(folder: Path, scores: Scores, about: Mapping[str, object], tit
     plot_subjects(percent, scores.overall.accuracy, title, folder / SUBJECTS_PLOT)
 
 
-def _write_details(path: Path, scores: Scores, data: Mmlu) -> None:
+def _write_details(path: Path, scores: MmluScores, data: Mmlu) -> None:
     """Write each question with its choices and their log-probabilities, one JSON object per
     line."""
     with path.open("w", encoding="utf-8") as file:

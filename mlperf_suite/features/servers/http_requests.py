@@ -164,7 +164,7 @@ class HttpWorkerState:
     turned_away: list[int] = field(init=False)
     tokens: int = 0
     events: Counter[int] = field(default_factory=Counter)
-    under_way: set[Request] = field(default_factory=set)
+    under_way: set[HttpRequest] = field(default_factory=set)
     queues: list[WaitingRequests] = field(init=False)
     _sampling: Sampling | None = None
     _template: bytes = b""
@@ -185,7 +185,7 @@ class HttpWorkerState:
         return salted.replace(_PROMPT_JSON, _json.encode(prompt))
 
 
-class Request(PooledRequest):
+class HttpRequest(PooledRequest):
     """One request, from its first sending to its end; retried where that is safe. `retries`:
     how often, at most, if the server refuses it for now."""
 
@@ -284,7 +284,7 @@ class Request(PooledRequest):
             self.connection.close()
 
 
-class GenerationRequest(Request):
+class GenerationRequest(HttpRequest):
     """A request for a prompt's answer."""
 
     def __init__(
@@ -446,7 +446,7 @@ class GenerationRequest(Request):
         return max(1, len(text.tokens(first)) - 1)
 
 
-class PostRequest(Request):
+class PostRequest(HttpRequest):
     """A `Post`."""
 
     def __init__(self, shared: HttpWorkerState, message: Post) -> None:
