@@ -17,8 +17,8 @@ from meta_tests.judging.trees import (
     V6_1,
     by_name,
     failures_by_run,
+    known_rules,
     modes_of,
-    there,
     verdict_lines,
 )
 from meta_tests.made_runs import P99, MadeRun, line, write_run
@@ -158,7 +158,7 @@ def test_own_results_below_a_folder_of_a_divisions_name(tmp_path: Path, within: 
     # With the systems of a submission it is one, whatever lies in it.
     (results.parent / "systems").mkdir()
     failed = judge_folder(results.parent / within)[0].failed_rules
-    assert ("benchmark_known" in failed) == bool(there(["layout"]))
+    assert ("benchmark_known" in failed) == bool(known_rules(["layout"]))
 
 
 @pytest.mark.parametrize("name", ["TEST06", "test06"])

@@ -38,8 +38,8 @@ def independent_failures(root: Path, round_: Any = None) -> dict[str, list[str]]
     }
 
 
-def there(rules: Iterable[str]) -> list[str]:
-    """Without those of features that are not there."""
+def known_rules(rules: Iterable[str]) -> list[str]:
+    """The rules without those of features that were deleted."""
     return [rule for rule in rules if rule_named(rule)]
 
 

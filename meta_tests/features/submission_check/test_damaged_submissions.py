@@ -22,7 +22,7 @@ from meta_tests.judging.trees import (
     by_name,
     failures_by_run,
     independent_failures,
-    there,
+    known_rules,
     verdict_lines,
 )
 from meta_tests.made_runs import MadeRun, write_run
@@ -135,7 +135,7 @@ def test_answers_that_loadgen_would_not_log_are_seen(
 ) -> None:
     shutil.copytree(both_categories, tmp_path / "tree")
     replaced(pattern, new, AUDIT, 1)(tmp_path / "tree/closed/Someone")
-    assert broken_rules(tmp_path / "tree", V6_1) == there(["test06_issue_order"])
+    assert broken_rules(tmp_path / "tree", V6_1) == known_rules(["test06_issue_order"])
 
 
 def test_interactive_is_held_to_its_own_limits(submission: Path, tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_a_submitted_audit_is_judged_as_a_run(
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "test06", V6_1)
     run.entries[key] = value
     write_run(submission / RESULT / "TEST06/performance/run_1", run)
-    assert sorted(failures_by_run(tmp_path).get(SERVER, [])) == there(failures)
+    assert sorted(failures_by_run(tmp_path).get(SERVER, [])) == known_rules(failures)
 
 
 # What a description of a system must say where it counts, or speaks of a network

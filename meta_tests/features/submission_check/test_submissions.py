@@ -18,8 +18,8 @@ from meta_tests.judging.trees import (
     V6_1,
     broken_rules,
     failures_by_run,
+    known_rules,
     pytest_run,
-    there,
     verdict_lines,
 )
 from meta_tests.made_runs import MADE_MS, MadeRun, as_printed, write_run
@@ -229,7 +229,7 @@ def test_figures_and_each_failure_once_with_what_to_run_next(
     status, output = pytest_run("-m", "compliance", f"--logs={tmp_path}", "-q", *files)
     name = "Someone-box-llama3.1-8b-Server"
     assert status == 1
-    claim = "contradicts itself" if there(["validity_agrees"]) else "not valid"
+    claim = "contradicts itself" if known_rules(["validity_agrees"]) else "not valid"
     assert f"{name} v6.1: {claim}; " in output and "FAILED tests/" not in output
     assert re.search(
         rf"min_duration: FAILED in 1 result: .*\n  found 60 s, .*\n    {name}\n", output
